@@ -1,0 +1,44 @@
+"""One small tree of errors: each says what was expected, what came, and what to do.
+
+    SpareError
+    ├── DefinitionError   a domain, reference, shell, rule or preset that makes no sense
+    ├── DataError         a transition, table or array that does not fit its domain
+    ├── FileError         a file that cannot be read or written, or is not what it should be
+    ├── FitError          learning that cannot start or cannot go on
+    └── UsageError        a command line that asks for something impossible
+
+Every command turns a `SpareError` into one sentence on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class SpareError(Exception):
+    """Base of every error that SPARE raises on purpose."""
+
+
+class DefinitionError(SpareError, ValueError):
+    """A domain, reference, shell, rule or preset is not well formed."""
+
+
+class DataError(SpareError, ValueError):
+    """A transition, table or array does not fit the domain it is said to come from."""
+
+
+class FileError(SpareError, OSError):
+    """A file cannot be read or written, or does not hold what it should."""
+
+
+class FitError(SpareError, RuntimeError):
+    """Learning cannot start, or cannot go on, with this data and these settings."""
+
+
+class UsageError(SpareError, ValueError):
+    """A call or command line asks for something that cannot be done."""
+
+
+def one_of(kind: str, name: object, valid: Iterable[str]) -> str:
+    """`unknown <kind> <name>; valid: a, b, c`, in the order given."""
+    return f"unknown {kind} {name!r}; valid: {', '.join(valid) or '(none)'}"
