@@ -1,0 +1,30 @@
+"""Gaussian mixtures over single values, in log space (densities of 60 values underflow even in float64)."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+def normal_log_density(
+    value: Float[Array, ...], mean: Float[Array, ...], variance: Float[Array, ...]
+) -> Float[Array, ...]:
+    """log N(value; mean, variance) = -((value - mean)² / variance + log variance + log 2 pi) / 2."""
+    return -0.5 * (jnp.square(value - mean) / variance + jnp.log(variance) + LOG_2PI)
+
+
+def masked_log_mean_exp(
+    terms: Float[Array, K * n], mask: Bool[Array, K * n], log_weight: Float[Array, K * n]
+) -> Float[Array, "*n"]:
+    """log(sum over chosen k of w_k exp(term_k) / sum over chosen k of w_k); -inf where nothing is chosen."""
+    weighted = jnp.where(mask, terms + log_weight, -jnp.inf)
+    total = jnp.where(mask, log_weight, -jnp.inf)
+    chosen = mask.any(axis=0)
+    top = jax.nn.logsumexp(jnp.where(chosen, weighted, 0.0), axis=0)
+    bottom = jax.nn.logsumexp(jnp.where(chosen, total, 0.0), axis=0)
+    return jnp.where(chosen, top - bottom, -jnp.inf)

@@ -1,0 +1,38 @@
+"""Names a user gives: checked once, at construction, so that they are safe to print, to file and to render."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from spare.errors import DefinitionError
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
+_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_.*+-]{0,63}\Z")
+
+
+def check_identifier(kind: str, name: object) -> str:
+    """A letter, then letters, digits or `_`, at most 64: read as an attribute in formulas (`o.x`)."""
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        raise DefinitionError(
+            f"{kind} name {name!r}: use a letter followed by letters, digits or _ (at most 64 characters)"
+        )
+    return name
+
+
+def check_label(kind: str, name: object) -> str:
+    """A letter, then letters, digits or `_ . * + -`, at most 64: shown and filed, never evaluated."""
+    if not isinstance(name, str) or not _LABEL.match(name):
+        raise DefinitionError(
+            f"{kind} name {name!r}: use a letter followed by letters, digits or _ . * + - (at most 64 characters)"
+        )
+    return name
+
+
+def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]:
+    """The names as a tuple; two alike are refused, naming them and their owner."""
+    names = tuple(names)
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise DefinitionError(f"{owner}: {kind} {name!r} is there twice; give each {kind} its own name")
+    return names

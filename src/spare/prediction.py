@@ -1,0 +1,157 @@
+"""What a model expects of one action, in a form that people can read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from spare.domain import Domain
+from spare.experience import ActionCall, State
+from spare.rule import Rule
+
+SHOWN = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleAnswer:
+    """One rule's view of one action: does it apply, does it fire, whom it points at, what it would say."""
+
+    rule: Rule
+    applies: bool
+    fires: bool
+    inputs: np.ndarray
+    outputs: np.ndarray
+    x: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
+
+    An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
+    """
+
+    domain: Domain
+    state: State
+    action: ActionCall
+    mean: np.ndarray
+    std: np.ndarray
+    rules: tuple[RuleAnswer, ...]
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Which objects a firing rule predicts, (objects,) bool."""
+        held = np.zeros(len(self.state), bool)
+        for answer in self.rules:
+            if answer.fires:
+                held |= answer.outputs.any(axis=0)
+        return held
+
+    def explain(self, next_state: State | None = None) -> str:
+        """Which rule fired, who was pointed at, the inputs, the expectation, who stays, what other rules say.
+
+        With `next_state` (objects in any order) what happened stands beside what was expected.
+        """
+        call = self.action
+        names = self.domain.action(call.action).parameters
+        given = ", ".join(f"{n}={v:.4g}" for n, v in zip(names, call.parameters, strict=True))
+        lines = [f"{call.action}({', '.join(map(str, call.objects))}{'; ' if given else ''}{given})"]
+        firing = [(k, answer) for k, answer in enumerate(self.rules) if answer.fires]
+        if not firing:
+            lines.append("no rule applies: everything is expected to stay, within the default deviation")
+        if len(firing) > 1:
+            lines.append(f"{len(firing)} rules tie; the prediction is their equal mixture")
+        for k, answer in firing:
+            lines += [
+                f"rule {k + 1} fires: {answer.rule.show()}",
+                *self._pointing(answer),
+                *self._inputs(answer),
+            ]
+        lines += self._expectation(next_state)
+        lines += self._others()
+        return "\n".join(lines)
+
+    def _pointing(self, answer: RuleAnswer) -> list[str]:
+        roles = self.domain.action(answer.rule.action).objects
+        lines = []
+        for label, shell, masks in (
+            ("looks at", answer.rule.gamma, answer.inputs),
+            ("changes", answer.rule.delta, answer.outputs),
+        ):
+            if label == "changes" and answer.rule.delta == answer.rule.gamma:
+                continue
+            for name, mask in zip(shell.slot_names(roles), masks, strict=True):
+                lines.append(f"  {label} {name} = {_listing([self.state.ids[i] for i in np.flatnonzero(mask)])}")
+        return lines
+
+    def _inputs(self, answer: RuleAnswer) -> list[str]:
+        pairs = zip(answer.rule.input_names(), answer.x, strict=True)
+        return ["  inputs: " + ", ".join(f"{name}={value:.4g}" for name, value in pairs)]
+
+    def _expectation(self, next_state: State | None) -> list[str]:
+        held = np.flatnonzero(self.predicted)
+        lines = [f"expected: {len(held)} of {len(self.state)} objects change"] if len(held) else []
+        for i in held[:SHOWN]:
+            cells = []
+            for column in self.domain.dynamic:
+                name = self.domain.property_names[column]
+                before, after, std = self.state.values[i, column], self.mean[i, column], self.std[i, column]
+                cell = f"{name} {before:.4g} -> {after:.4g} ± {std:.2g}"
+                if next_state is not None:
+                    row = next_state.ids.index(self.state.ids[i])
+                    seen = next_state.values[row, column]
+                    cell += f" (was {seen:.4g}, {(seen - after) / std:+.1f} sd)"
+                cells.append(cell)
+            lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
+        if len(held) > SHOWN:
+            lines.append(f"  ... and {len(held) - SHOWN} more")
+        stay = [one for one, moved in zip(self.state.ids, self.predicted, strict=True) if not moved]
+        if stay:
+            column = self.domain.dynamic
+            i = int(np.flatnonzero(~self.predicted)[0])
+            within = ", ".join(f"{self.domain.property_names[c]} ± {self.std[i, c]:.2g}" for c in column)
+            lines.append(f"expected to stay ({within}): {_listing(stay)}")
+        return lines
+
+    def _others(self) -> list[str]:
+        lines = []
+        for k, answer in enumerate(self.rules):
+            if answer.fires:
+                continue
+            if not answer.applies:
+                lines.append(f"rule {k + 1} does not apply: {answer.rule.show()}")
+                continue
+            lines.append(f"rule {k + 1} applies with a lower score ({answer.rule.score}) and would say:")
+            for i in np.flatnonzero(answer.outputs.any(axis=0))[:SHOWN]:
+                cells = [
+                    f"{name} {m:.4g} ± {s:.2g}"
+                    for name, m, s in zip(self.domain.dynamic_names, answer.mean[i], answer.std[i], strict=True)
+                ]
+                lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
+        return lines
+
+
+def _listing(ids: Sequence[object]) -> str:
+    """{a, b, c}, cut after a dozen."""
+    more = f", ... {len(ids)} in all" if len(ids) > SHOWN else ""
+    return "{" + ", ".join(str(one) for one in ids[:SHOWN]) + more + "}"
+
+
+def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.ndarray) -> str:
+    """The whole model as text: one block per rule, then what holds when none applies."""
+
+    def deviations(spread: np.ndarray) -> str:
+        cells = zip(domain.dynamic_names, np.sqrt(spread), strict=True)
+        return ", ".join(f"{name} ± {value:.3g}" for name, value in cells)
+
+    lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
+    for k, rule in enumerate(rules):
+        lines.append(f"rule {k + 1}  {rule.show()}")
+        lines.append(f"    from {rule.input_size} inputs to {rule.delta.slots} x {', '.join(domain.dynamic_names)}")
+        lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
+    lines.append(f"no rule applies: everything stays: {deviations(default_spread)}")
+    return "\n".join(lines)

@@ -1,0 +1,262 @@
+"""Relations between objects (section 3.1 of the paper), as masked array code.
+
+A relation is a predicate f(o, o1, ..., om). Evaluated *from* its arguments it gives a Boolean mask over the
+objects of a state, so the cost is linear in their number and no object-by-object table is ever built:
+
+1. `pick` answers for one tuple of arguments: {o | f(o, o1, ..., om)} without o1, ..., om themselves;
+2. `select` lifts it to sets of arguments: the union over all tuples, without the arguments themselves.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from spare.errors import DefinitionError, one_of
+
+
+class Objects:
+    """Property columns by attribute: `o.x` or `o["x"]`, of shape (N,) for all objects and () for one."""
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: tuple[str, ...], values: Float[Array, "*n P"]) -> None:
+        self._names = names
+        self._values = values
+
+    def __getattr__(self, name: str) -> Array:
+        if name.startswith("_"):  # only properties are public, so that copying and debugging tools fall through
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise DefinitionError(one_of("property", name, self._names))
+        return self._values[..., self._names.index(name)]
+
+    def one(self, index: Int[Array, ""]) -> Objects:
+        """The single object at `index`."""
+        return Objects(self._names, self._values[index])
+
+    @property
+    def values(self) -> Float[Array, "*n P"]:
+        """All columns, in the order of the domain's properties."""
+        return self._values
+
+
+FormulaFunction = Callable[..., Array]
+Mask = Bool[Array, " N"]
+
+
+class Relation(abc.ABC):
+    """f(o, o1, ..., om): which objects stand in this relation to given ones."""
+
+    @property
+    @abc.abstractmethod
+    def arity(self) -> int:
+        """m, the number of arguments."""
+
+    @abc.abstractmethod
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """{o | f(o, o1, ..., om)} without the arguments, for one tuple of object indices."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """How the relation is built, in one line."""
+
+    def inverted(self) -> Relation:
+        """f⁻¹(o, o1) = f(o1, o)."""
+        return Inverse(self)
+
+    def select(self, objects: Objects, valid: Mask, arguments: tuple[Mask, ...]) -> Mask:
+        """The union of `pick` over all tuples drawn from sets of arguments, without the arguments themselves."""
+        found = _union(self, objects, valid, arguments, ())
+        for argument in arguments:
+            found = found & ~argument
+        return found
+
+
+def _union(
+    relation: Relation,
+    objects: Objects,
+    valid: Mask,
+    sets: tuple[Mask, ...],
+    chosen: tuple[Int[Array, ""], ...],
+) -> Mask:
+    """Loop over the members of the first set, recursing into the rest: one pass over N per tuple, no table."""
+    if not sets:
+        return relation.pick(objects, valid, chosen)
+
+    def more(carry: tuple[Mask, Mask]) -> Bool[Array, ""]:
+        return carry[0].any()
+
+    def body(carry: tuple[Mask, Mask]) -> tuple[Mask, Mask]:
+        remaining, found = carry
+        member = jnp.argmax(remaining)
+        found = found | _union(relation, objects, valid, sets[1:], (*chosen, member))
+        return remaining.at[member].set(False), found
+
+    return jax.lax.while_loop(more, body, (sets[0] & valid, jnp.zeros_like(valid)))[1]
+
+
+def _others(valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    positions = jnp.arange(valid.shape[0])
+    for argument in arguments:
+        valid = valid & (positions != argument)
+    return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class Formula(Relation):
+    """A relation written as a broadcasting expression over properties."""
+
+    formula: FormulaFunction
+    arguments: int
+    swapped: bool = False
+
+    @property
+    def arity(self) -> int:
+        """m, the number of arguments."""
+        return self.arguments
+
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """f(o, o1, ..., om) for every o at once."""
+        ones = tuple(objects.one(index) for index in arguments)
+        holds = self.formula(*ones, objects) if self.swapped else self.formula(objects, *ones)
+        return jnp.broadcast_to(jnp.asarray(holds), valid.shape) & _others(valid, arguments)
+
+    def inverted(self) -> Relation:
+        """f(o1, o): the same expression with its two objects exchanged, at the same cost."""
+        return dataclasses.replace(self, swapped=not self.swapped)
+
+    def describe(self) -> str:
+        """Formulas are code: only their shape can be said."""
+        return f"formula/{self.arguments}" + ("⁻¹" if self.swapped else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Extreme(Relation):
+    """argmin (or argmax) over o of key(o, o1, ..., om), ties all kept; a key of ±inf means `not eligible`."""
+
+    key: FormulaFunction
+    arguments: int
+    largest: bool = False
+
+    @property
+    def arity(self) -> int:
+        """m, the number of arguments."""
+        return self.arguments
+
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """All objects whose key equals the best one among eligible others."""
+        key = self.key(objects, *(objects.one(index) for index in arguments))
+        key = jnp.broadcast_to(jnp.asarray(key, objects.values.dtype), valid.shape)
+        eligible = _others(valid, arguments) & jnp.isfinite(key)
+        cost = jnp.where(eligible, -key if self.largest else key, jnp.inf)
+        return eligible & (cost == cost.min())
+
+    def describe(self) -> str:
+        """`farthest` or `closest`, and the arity of the key."""
+        return f"{'farthest' if self.largest else 'closest'}/{self.arguments}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Closure(Relation):
+    """f⁺: everything reached from the argument by one or more steps of a relation of arity 1."""
+
+    base: Relation
+
+    @property
+    def arity(self) -> int:
+        """1."""
+        return 1
+
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """The objects reached from one."""
+        return self.select(objects, valid, (jnp.arange(valid.shape[0]) == arguments[0],))
+
+    def select(self, objects: Objects, valid: Mask, arguments: tuple[Mask, ...]) -> Mask:
+        """Breadth first from the whole set: each object is expanded once."""
+        start = arguments[0] & valid
+
+        def more(carry: tuple[Mask, Mask]) -> Bool[Array, ""]:
+            return carry[1].any()
+
+        def grow(carry: tuple[Mask, Mask]) -> tuple[Mask, Mask]:
+            reached, frontier = carry
+            fresh = self.base.select(objects, valid, (frontier,)) & ~reached
+            return reached | fresh, fresh
+
+        reached, _ = jax.lax.while_loop(more, grow, (start, start))
+        return reached & ~arguments[0]
+
+    def inverted(self) -> Relation:
+        """The closure of the inverse is the inverse of the closure."""
+        return Closure(self.base.inverted())
+
+    def describe(self) -> str:
+        """`closure(...)`."""
+        return f"closure({self.base.describe()})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Inverse(Relation):
+    """{o | o1 is picked from o}, for relations that cannot be turned around: one evaluation per object."""
+
+    base: Relation
+
+    @property
+    def arity(self) -> int:
+        """1."""
+        return 1
+
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """Ask every object in turn; time grows with N squared, memory does not."""
+
+        def asks(index: Int[Array, ""]) -> Bool[Array, ""]:
+            return self.base.pick(objects, valid, (index,))[arguments[0]]
+
+        return jax.lax.map(asks, jnp.arange(valid.shape[0])) & _others(valid, arguments)
+
+    def inverted(self) -> Relation:
+        """Inverting twice gives the relation back."""
+        return self.base
+
+    def describe(self) -> str:
+        """`inverse(...)`."""
+        return f"inverse({self.base.describe()})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Combination(Relation):
+    """Tuple by tuple: both (`&`), either (`|`), or the first but not the second (`-`)."""
+
+    operator: str
+    left: Relation
+    right: Relation
+
+    @property
+    def arity(self) -> int:
+        """That of both parts."""
+        return self.left.arity
+
+    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+        """Combine what the parts pick from the same arguments."""
+        left = self.left.pick(objects, valid, arguments)
+        right = self.right.pick(objects, valid, arguments)
+        if self.operator == "&":
+            return left & right
+        return left | right if self.operator == "|" else left & ~right
+
+    def inverted(self) -> Relation:
+        """Inversion distributes over all three operators."""
+        return Combination(self.operator, self.left.inverted(), self.right.inverted())
+
+    def describe(self) -> str:
+        """`(a & b)`."""
+        return f"({self.left.describe()} {self.operator} {self.right.describe()})"

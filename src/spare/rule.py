@@ -1,0 +1,257 @@
+"""Transition rules T = (A, Gamma, Delta, phi, v_default), for one scene at a time (section 3.2 of the paper).
+
+1. `point`     follows Gamma and Delta from the action's objects: one Boolean mask per slot; does the rule apply?
+2. `features`  builds x: the action's parameters and the (aggregated) properties of the input slots.
+3. `components` asks the predictor, and moves its answer to absolute values of each object.
+4. `log_values` is the density per (object, property): a uniform mixture over the slots that hold the object, and
+   N(s, v_default) for everyone else. Every variance is sigma² + resolution².
+
+Everything here is written for one padded scene; `model.py` maps it over batches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from spare.batches import Scene
+from spare.density import masked_log_mean_exp, normal_log_density
+from spare.domain import Domain
+from spare.errors import DefinitionError
+from spare.predictor import AbstractPredictor, Gaussians
+from spare.references import Shell
+from spare.relations import Objects
+
+TARGETS = ("absolute", "change")
+
+
+class Pointed(NamedTuple):
+    """Who each slot holds: masks for the input slots (Gamma) and output slots (Delta), and whether all hold someone."""
+
+    inputs: Bool[Array, "Si N"]
+    outputs: Bool[Array, "So N"]
+    applies: Bool[Array, ""]
+
+
+class Components(NamedTuple):
+    """All Gaussians that speak about each object: K = members x output slots components.
+
+    mask (K, N) which of them hold the object; log_weight (K,); mean and variance (K, N, Q), variance with resolution².
+    """
+
+    mask: Bool[Array, "K N"]
+    log_weight: Float[Array, " K"]
+    mean: Float[Array, "K N Q"]
+    variance: Float[Array, "K N Q"]
+
+
+def follow(domain: Domain, scene: Scene, shell: Shell) -> Bool[Array, "S N"]:
+    """One mask per slot: the action's objects, then what each pointer finds from earlier slots."""
+    objects = Objects(domain.property_names, scene.values)
+    positions = jnp.arange(scene.valid.shape[0])
+    singles = [scene.objects[role] for role in range(shell.roles)]
+    masks = [(positions == index) & scene.valid for index in singles]
+    for pointer in shell:
+        relation = domain.reference(pointer.reference).relation
+        if all(slot < shell.roles for slot in pointer.arguments):  # single objects need no loop over members
+            found = relation.pick(objects, scene.valid, tuple(singles[slot] for slot in pointer.arguments))
+        else:
+            found = relation.select(objects, scene.valid, tuple(masks[slot] for slot in pointer.arguments))
+        masks.append(found)
+    return jnp.stack(masks)
+
+
+def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) -> Float[Array, " F"]:
+    """g(set): one number per property (mean, max, min, sum), or the size of the set (count)."""
+    chosen = mask[:, None]
+    count = mask.sum()
+    if how == "count":
+        return count[None].astype(values.dtype)
+    if how == "max":
+        return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
+    if how == "min":
+        return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
+    total = jnp.where(chosen, values, 0.0).sum(axis=0)
+    return total if how == "sum" else total / jnp.maximum(count, 1)
+
+
+class Rule(eqx.Module):
+    """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
+
+    `default_variance` (Q,) is v, the variance of a changeable property of an object the rule does not predict;
+    `targets` says per such property whether phi predicts its new value or its change; `inputs` names the
+    properties that enter x (all of them when not given).
+    """
+
+    domain: Domain = eqx.field(static=True)
+    action: str = eqx.field(static=True)
+    gamma: Shell = eqx.field(static=True)
+    delta: Shell = eqx.field(static=True)
+    predictor: AbstractPredictor
+    default_variance: Float[Array, " Q"]
+    targets: tuple[str, ...] = eqx.field(static=True)
+    inputs: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(  # noqa: PLR0913 - the parts of T, as the paper lists them
+        self,
+        domain: Domain,
+        action: str,
+        shells: Shell | tuple[Shell, Shell],
+        predictor: AbstractPredictor,
+        default_variance: Float[Array, " Q"] | np.ndarray,
+        *,
+        targets: str | tuple[str, ...] = "absolute",
+        inputs: tuple[str, ...] | None = None,
+    ) -> None:
+        gamma, delta = (shells, shells) if isinstance(shells, Shell) else shells
+        self.domain = domain
+        self.action = domain.action(action).name
+        self.gamma = domain.check_shell(gamma, action)
+        self.delta = domain.check_shell(delta, action)
+        self.predictor = predictor
+        self.default_variance = jnp.asarray(default_variance, jnp.result_type(float))
+        quantities = len(domain.dynamic)
+        self.targets = (targets,) * quantities if isinstance(targets, str) else tuple(targets)
+        self.inputs = domain.property_names if inputs is None else tuple(inputs)
+        self._check(quantities)
+
+    def _check(self, quantities: int) -> None:
+        for name in self.inputs:
+            self.domain.property(name)
+        if len(self.targets) != quantities or any(target not in TARGETS for target in self.targets):
+            raise DefinitionError(f"targets: {quantities} of 'absolute' or 'change' are needed, got {self.targets}")
+        if self.default_variance.shape != (quantities,):
+            raise DefinitionError(
+                f"default_variance: {quantities} values are needed ({', '.join(self.domain.dynamic_names)}), "
+                f"got shape {self.default_variance.shape}"
+            )
+        size = jax.ShapeDtypeStruct((self.input_size,), jnp.float32)
+        try:
+            shape = eqx.filter_eval_shape(self.predictor, size).mean.shape
+        except TypeError as error:
+            raise DefinitionError(
+                f"the predictor does not take the {self.input_size} inputs of this rule: {error}"
+            ) from error
+        if len(shape) != 3 or shape[1:] != (self.delta.slots, quantities):
+            raise DefinitionError(
+                f"the predictor gives outputs of shape {shape[1:]}, the rule needs "
+                f"({self.delta.slots} slots, {quantities} properties)"
+            )
+
+    @property
+    def score(self) -> int:
+        """C(T, s) where the rule applies: |Gamma| + |Delta| + 1."""
+        return len(self.gamma) + len(self.delta) + 1
+
+    @property
+    def input_size(self) -> int:
+        """The length of x."""
+        return len(self.input_names())
+
+    def input_names(self) -> tuple[str, ...]:
+        """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`."""
+        template = self.domain.action(self.action)
+        names = list(template.parameters)
+        slots = self.gamma.slot_names(template.objects)
+        names += [f"{role}.{prop}" for role in template.objects for prop in self.inputs]
+        for slot, pointer in zip(slots[self.gamma.roles :], self.gamma, strict=True):
+            for how in self.domain.reference(pointer.reference).aggregators:
+                names += [f"count({slot})"] if how == "count" else [f"{how}({slot}).{p}" for p in self.inputs]
+        return tuple(names)
+
+    def point(self, scene: Scene) -> Pointed:
+        """Follow both lists; the rule applies if the action is its own and no slot is empty."""
+        inputs = follow(self.domain, scene, self.gamma)
+        outputs = inputs if self.delta == self.gamma else follow(self.domain, scene, self.delta)
+        mine = scene.action == self.domain.action_index(self.action)
+        return Pointed(inputs, outputs, mine & inputs.any(axis=1).all() & outputs.any(axis=1).all())
+
+    def features(self, scene: Scene, inputs: Bool[Array, "Si N"]) -> Float[Array, " D"]:
+        """x: the action's parameters, then each slot's aggregated properties, in a fixed order."""
+        parts = [scene.parameters[: len(self.domain.action(self.action).parameters)]]
+        columns = np.array([self.domain.property_names.index(name) for name in self.inputs], int)
+        values = scene.values[:, columns]
+        parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
+        for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):
+            reference = self.domain.reference(pointer.reference)
+            parts += [aggregate(values, mask, how) for how in reference.aggregators]
+        return jnp.concatenate(parts)
+
+    def components(self, scene: Scene, pointed: Pointed) -> Components:
+        """The predictor's Gaussians, spread over the objects that each output slot holds (h of the paper)."""
+        found: Gaussians = self.predictor(self.features(scene, pointed.inputs))
+        members, slots, quantities = found.mean.shape
+        resolution = jnp.asarray(self.domain.resolutions, found.mean.dtype)
+        changes = jnp.array([target == "change" for target in self.targets])
+        base = jnp.where(changes, scene.values[:, np.array(self.domain.dynamic)], 0.0)
+        flat = members * slots
+        mean = found.mean.reshape(flat, 1, quantities) + base[None]
+        variance = (found.variance + jnp.square(resolution)).reshape(flat, 1, quantities)
+        return Components(
+            jnp.tile(pointed.outputs, (members, 1)),
+            jnp.repeat(found.log_weight, slots),
+            mean,
+            jnp.broadcast_to(variance, mean.shape),
+        )
+
+    def default_spread(self) -> Float[Array, " Q"]:
+        """v + resolution²: the variance of what stays put."""
+        return self.default_variance + jnp.square(jnp.asarray(self.domain.resolutions, self.default_variance.dtype))
+
+    def log_values(self, scene: Scene, next_values: Float[Array, "N P"], pointed: Pointed) -> Float[Array, "N Q"]:
+        """log p(s'[o, P]) for every object and changeable property, as if the rule applied; 0 on padding."""
+        dynamic = np.array(self.domain.dynamic)
+        parts = self.components(scene, pointed)
+        terms = normal_log_density(next_values[None, :, dynamic], parts.mean, parts.variance)
+        weights = jnp.broadcast_to(parts.log_weight[:, None, None], terms.shape)
+        held = jnp.broadcast_to(parts.mask[:, :, None], terms.shape)
+        mixed = masked_log_mean_exp(terms, held, weights)
+        still = stay_log_values(scene, next_values, self.default_spread(), dynamic)
+        return jnp.where(scene.valid[:, None], jnp.where(held.any(axis=0), mixed, still), 0.0)
+
+    def moments(self, scene: Scene, pointed: Pointed) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
+        """Mean and variance of p(s'[o, P]) for every object and changeable property."""
+        parts = self.components(scene, pointed)
+        weight = jnp.where(parts.mask, jnp.exp(parts.log_weight)[:, None], 0.0)
+        total = weight.sum(axis=0)
+        weight = (weight / jnp.where(total > 0, total, 1.0))[:, :, None]
+        here = scene.values[:, np.array(self.domain.dynamic)]
+        mean = (weight * parts.mean).sum(axis=0)
+        spread = (weight * (parts.variance + jnp.square(parts.mean - mean))).sum(axis=0)
+        held = parts.mask.any(axis=0)[:, None]
+        return jnp.where(held, mean, here), jnp.where(held, spread, self.default_spread())
+
+    def sample(self, key: PRNGKeyArray, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
+        """One draw of s': the mixture component of each (object, property) is drawn independently."""
+        parts = self.components(scene, pointed)
+        which, noise = jax.random.split(key)
+        shape = parts.mean.shape[1:]
+        logits = jnp.where(parts.mask, parts.log_weight[:, None], -jnp.inf)
+        held = parts.mask.any(axis=0)
+        logits = jnp.where(held, logits, 0.0)
+        chosen = jax.random.categorical(which, logits[:, :, None], axis=0, shape=shape)
+        mean = jnp.take_along_axis(parts.mean, chosen[None], axis=0)[0]
+        variance = jnp.take_along_axis(parts.variance, chosen[None], axis=0)[0]
+        here = scene.values[:, np.array(self.domain.dynamic)]
+        mean = jnp.where(held[:, None], mean, here)
+        variance = jnp.where(held[:, None], variance, self.default_spread())
+        return mean + jnp.sqrt(variance) * jax.random.normal(noise, shape, mean.dtype)
+
+    def show(self) -> str:
+        """`push(target): above(target) -> b1, above(b1) -> b2`."""
+        roles = self.domain.action(self.action).objects
+        text = f"{self.action}({', '.join(roles)}): {self.gamma.show(roles)}"
+        return text if self.delta == self.gamma else f"{text}  changes: {self.delta.show(roles)}"
+
+
+def stay_log_values(
+    scene: Scene, next_values: Float[Array, "N P"], spread: Float[Array, " Q"], dynamic: np.ndarray
+) -> Float[Array, "N Q"]:
+    """log N(s'; s, spread) for every object and changeable property."""
+    here, there = scene.values[:, dynamic], next_values[:, dynamic]
+    return normal_log_density(there, here, jnp.broadcast_to(spread, here.shape))
