@@ -1,0 +1,105 @@
+"""`spare generate`: make experience with one of SPARE's own worlds."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Annotated
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class Generate:
+    """Simulate a world and write experience: same seed, same file. A killed run goes on where it was."""
+
+    world: Annotated[str, tyro.conf.Positional]
+    """Which world: push (a robot pushes stacks of blocks on a cluttered table)."""
+    out: pathlib.Path
+    """The Parquet file to write."""
+    samples: int = 1500
+    """How many transitions."""
+    stack: str = "3"
+    """Height of the stack; several, separated by commas, are mixed: 2,3,4."""
+    share: str | None = None
+    """Share of the samples that have each height, for example 0.7,0.2,0.1 (default: equal)."""
+    extra: int = 0
+    """Blocks beside the stack that are not pushed."""
+    noise: float = 0.0025
+    """Standard deviation, in m, of the noise on the executed push."""
+    engine: str = "bullet"
+    """Physics engine: bullet or mujoco."""
+    seed: int = 0
+    """Sample i depends only on (seed, i)."""
+    jobs: int = 1
+    """Worker processes; -1 is one per core. The file does not depend on it."""
+    max_rejects: float = 0.2
+    """Stop when a larger share of the attempts is rejected."""
+    json: bool = False
+    """Print the summary as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Generate, write, and say what came out."""
+        from spare.errors import UsageError, one_of
+
+        if self.world != "push":
+            raise UsageError(one_of("world", self.world, ("push",)))
+        import time
+
+        from spare.domains.push.generation import generate
+
+        began = time.perf_counter()
+        data = generate(
+            self.samples,
+            stack=_numbers("stack", self.stack, int),
+            share=None if self.share is None else _numbers("share", self.share, float),
+            extra=self.extra,
+            seed=self.seed,
+            engine=self.engine,
+            noise=self.noise,
+            jobs=self.jobs,
+            out=self.out,
+            max_rejects=self.max_rejects,
+            progress=not self.json,
+        )
+        _report(self, data, time.perf_counter() - began)
+        return 0
+
+
+def _numbers(name: str, text: str, kind: type) -> tuple:
+    """`2,3,4` as a tuple of numbers."""
+    from spare.errors import UsageError
+
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"--{name} {text!r}: give one number, or several separated by commas") from error
+
+
+def _report(asked: Generate, data: object, seconds: float) -> None:
+    """One line for people, or JSON for machines."""
+    import json
+
+    from spare.domains.push.episode import tally
+    from spare.domains.push.generation import touch_share
+    from spare.experience import Experience
+
+    assert isinstance(data, Experience)
+    rejects = data.metadata["push"]["rejects"]
+    failed = sum(rejects.values())
+    facts = {
+        "file": str(asked.out),
+        "samples": len(data),
+        "rejects": rejects,
+        "reject_share": failed / (failed + len(data)),
+        "touch_share": touch_share(data),
+        "seconds": seconds,
+    }
+    if asked.json:
+        print(json.dumps(facts))
+        return
+    print(
+        f"{asked.out}: {len(data)} transitions in {seconds:.1f} s ({len(data) / seconds:.0f}/s); "
+        f"rejected {facts['reject_share']:.2%} of attempts ({tally(rejects)}); "
+        f"{facts['touch_share']:.1%} of the pushes touch"
+    )
