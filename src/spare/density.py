@@ -12,14 +12,14 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 def normal_log_density(
-    value: Float[Array, ...], mean: Float[Array, ...], variance: Float[Array, ...]
-) -> Float[Array, ...]:
+    value: Float[Array, " ..."], mean: Float[Array, " ..."], variance: Float[Array, " ..."]
+) -> Float[Array, " ..."]:
     """log N(value; mean, variance) = -((value - mean)² / variance + log variance + log 2 pi) / 2."""
     return -0.5 * (jnp.square(value - mean) / variance + jnp.log(variance) + LOG_2PI)
 
 
 def masked_log_mean_exp(
-    terms: Float[Array, K * n], mask: Bool[Array, K * n], log_weight: Float[Array, K * n]
+    terms: Float[Array, " K *n"], mask: Bool[Array, " K *n"], log_weight: Float[Array, " K *n"]
 ) -> Float[Array, "*n"]:
     """log(sum over chosen k of w_k exp(term_k) / sum over chosen k of w_k); -inf where nothing is chosen."""
     weighted = jnp.where(mask, terms + log_weight, -jnp.inf)

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spare.batches import Batch, Scene, positions_within, round_up
 from spare.domain import Domain
@@ -75,9 +75,10 @@ class Model(eqx.Module):
         """For every rule, whom its slots hold and whether it applies."""
         return tuple(rule.point(scene) for rule in self.rules)
 
-    def scores(self, pointed: tuple[Pointed, ...]) -> Float[Array, " K"]:
+    def scores(self, pointed: tuple[Pointed, ...]) -> Int[Array, " K"]:
         """C(T_k, s): 0 where a rule does not apply, else its number of references plus one."""
-        return jnp.array([jnp.where(p.applies, rule.score, 0) for rule, p in zip(self.rules, pointed, strict=True)])
+        parts = [jnp.where(p.applies, rule.score, 0) for rule, p in zip(self.rules, pointed, strict=True)]
+        return jnp.array(parts, int)
 
     def fires(self, pointed: tuple[Pointed, ...]) -> Bool[Array, " K"]:
         """argmax over T of C(T, s): the applying rules with the highest score."""
@@ -227,7 +228,7 @@ def _weights(fires: Bool[Array, " K"]) -> Float[Array, " K1"]:
     return every / every.sum()
 
 
-def _mix(fires: Bool[Array, " K"], terms: Float[Array, K1 * n]) -> Float[Array, "*n"]:
+def _mix(fires: Bool[Array, " K"], terms: Float[Array, " K1 *n"]) -> Float[Array, "*n"]:
     """log of the weighted mean of exp(terms) over rules and default."""
     weight = _weights(fires).reshape(-1, *([1] * (terms.ndim - 1)))
     return jax.nn.logsumexp(jnp.where(weight > 0, terms, -jnp.inf), axis=0, b=weight)

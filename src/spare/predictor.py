@@ -37,8 +37,8 @@ class AbstractPredictor(eqx.Module):
 class Network(eqx.Module):
     """A fully connected net h -> W h + b with `activation` between layers; no hidden layer makes it linear."""
 
-    weights: tuple[Float[Array, ...], ...]
-    biases: tuple[Float[Array, ...], ...]
+    weights: tuple[Float[Array, " ..."], ...]
+    biases: tuple[Float[Array, " ..."], ...]
     activation: str = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, " O"]:
