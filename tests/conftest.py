@@ -1,0 +1,69 @@
+"""What all tests share: hypothesis profiles, and a small domain to break in every way."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import numpy as np
+import pytest
+
+import spare
+
+# Compiling dominates the tests that draw models: few structures, many states for each.
+_COMMON: dict = {"deadline": None, "suppress_health_check": list(hypothesis.HealthCheck), "print_blob": True}
+hypothesis.settings.register_profile("default", max_examples=12, derandomize=True, database=None, **_COMMON)
+hypothesis.settings.register_profile("thorough", max_examples=10_000, **_COMMON)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def tray() -> spare.Domain:
+    """Blocks on trays: two dynamic properties and a static one, two actions with one and two roles."""
+    return spare.Domain(
+        "tray",
+        properties=[
+            spare.Property("x", unit="m", resolution=1e-3),
+            spare.Property("y", unit="m", resolution=1e-3),
+            spare.Property("width", static=True),
+        ],
+        references=[
+            spare.Reference("beside", lambda o, p: abs(o.x - p.x) < 1.0),
+            spare.Reference("between", lambda o, p, q: (o.x - p.x) * (o.x - q.x) < 0),
+        ],
+        actions=[
+            spare.Action("slide", objects=("tray",), parameters=("dx", "dy")),
+            spare.Action("swap", objects=("first", "second")),
+        ],
+    )
+
+
+@pytest.fixture
+def columns() -> dict:
+    """Three good transitions on trays, of 2, 3 and 1 objects, as flat arrays."""
+    values = np.array(
+        [[0.0, 0.5, 1.0], [2.0, 0.25, 1.5], [1.0, 1.0, 0.5], [1.5, 1.0, 0.75], [3.0, 0.0, 1.0], [0.125, 2.0, 2.0]],
+        np.float32,
+    )
+    after = values + np.array([0.5, -0.25, 0.0], np.float32)
+    return {
+        "values": values,
+        "next_values": after,
+        "offsets": np.array([0, 2, 5, 6]),
+        "action": np.array([0, 1, 0]),
+        "objects": np.array([[0, -1], [2, 1], [0, -1]]),
+        "parameters": np.array([[0.5, -0.25], [0.0, 0.0], [1.0, 2.0]], np.float32),
+    }
+
+
+@pytest.fixture
+def data(tray: spare.Domain, columns: dict) -> spare.Experience:
+    """The three transitions with text ids, weights, info and metadata."""
+    return spare.Experience.from_arrays(
+        tray,
+        **columns,
+        ids=["a", "b", "c", "a", "long name", "b"],
+        weights=[1.0, 2.5, 0.0],
+        info={"episode": [7, 7, 8], "note": ["start", "ü", ""], "gain": [0.1, float("nan"), 1e300], "good": [True, False, True]},
+        metadata={"source": "by hand", "nested": {"list": [1, 2.5, None]}},
+    )
