@@ -51,10 +51,6 @@ class Engine(Protocol):
         """(N, 7): centre and quaternion x, y, z, w of every block."""
         ...
 
-    def speed(self) -> float:
-        """max over blocks of the speed of the centre, in m/s."""
-        ...
-
     def close(self) -> None:
         """Free the engine; it cannot be used again."""
         ...

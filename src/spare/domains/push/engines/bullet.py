@@ -130,11 +130,8 @@ class Bullet:
         found = [p.getBasePositionAndOrientation(block, physicsClientId=client) for block in self._blocks]
         return np.array([position + turn for position, turn in found])
 
-    def speed(self) -> float:
-        """max over blocks of the speed of the centre, in m/s."""
-        p, client = self._p, self._client
-        return max(math.hypot(*p.getBaseVelocity(block, physicsClientId=client)[0]) for block in self._blocks)
-
     def close(self) -> None:
         """Free the engine; it cannot be used again."""
-        self._p.disconnect(physicsClientId=self._client)
+        if self._client >= 0:
+            self._p.disconnect(physicsClientId=self._client)
+        self._client = -1

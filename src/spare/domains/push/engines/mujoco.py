@@ -43,7 +43,7 @@ class Mujoco:
         option.timestep = STEP
         option.integrator = mj.mjtIntegrator.mjINT_IMPLICITFAST
         option.cone = mj.mjtCone.mjCONE_ELLIPTIC
-        option.impratio = 10.0
+        option.impratio = 1.0
         # By itself MuJoCo puts a world that explodes back to its start, where nobody would notice.
         option.disableflags |= mj.mjtDisableBit.mjDSBL_AUTORESET
         surface = [FRICTION, 0.005, 0.0001]
@@ -102,13 +102,6 @@ class Mujoco:
         """(N, 7): centre and quaternion x, y, z, w of every block."""
         poses = self._data.qpos[: 7 * self._count].reshape(-1, 7)
         return poses[:, [0, 1, 2, 4, 5, 6, 3]].copy()
-
-    def speed(self) -> float:
-        """max over blocks of the speed of the centre, in m/s."""
-        if self._data.warning.number[self._mj.mjtWarning.mjWARN_BADQACC]:
-            return math.inf
-        velocity = self._data.qvel[: 6 * self._count].reshape(-1, 6)[:, :3]
-        return float(np.sqrt((velocity**2).sum(axis=1).max()))
 
     def close(self) -> None:
         """Free the engine; it cannot be used again."""
