@@ -64,6 +64,11 @@ def data(tray: spare.Domain, columns: dict) -> spare.Experience:
         **columns,
         ids=["a", "b", "c", "a", "long name", "b"],
         weights=[1.0, 2.5, 0.0],
-        info={"episode": [7, 7, 8], "note": ["start", "ü", ""], "gain": [0.1, float("nan"), 1e300], "good": [True, False, True]},
+        info={
+            "episode": [7, 7, 8],
+            "note": ["start", "ü", ""],
+            "gain": [0.1, float("nan"), 1e300],
+            "good": [True, False, True],
+        },
         metadata={"source": "by hand", "nested": {"list": [1, 2.5, None]}},
     )

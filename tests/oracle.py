@@ -200,9 +200,7 @@ class OracleRule:
                 if how == "count":
                     result.append(float(len(members)))
                 else:
-                    result += [
-                        aggregate([getattr(world[o], p) for o in sorted(members)], how) for p in self.inputs
-                    ]
+                    result += [aggregate([getattr(world[o], p) for o in sorted(members)], how) for p in self.inputs]
         return result
 
     def mixtures(self, world: World, call: Call) -> dict[tuple[int, str], Mixture]:
@@ -280,9 +278,7 @@ class OracleModel:
     def marginals(self, world: World, call: Call) -> dict[tuple[int, str], Mixture]:
         """The density of each value on its own."""
         joints = self.joints(world, call)
-        return {
-            key: [(w / len(joints), m, v) for joint in joints for w, m, v in joint[key]] for key in joints[0]
-        }
+        return {key: [(w / len(joints), m, v) for joint in joints for w, m, v in joint[key]] for key in joints[0]}
 
     def log_values(self, world: World, call: Call, after: World) -> dict[tuple[int, str], float]:
         marginals = self.marginals(world, call)

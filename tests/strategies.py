@@ -8,17 +8,19 @@ lie on a coarse grid, so that comparisons and ties in formulas are exact in floa
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
-from tests import oracle
 
 import spare
 from spare.predictor import Network
+from tests import oracle
 
 GRID = 0.25
 BUCKETS = {"one": (1, 1), "few": (5, 6), "several": (9, 12), "sixty": (60, 60)}
@@ -97,7 +99,10 @@ def reference_pairs() -> dict[str, tuple[spare.Reference, oracle.Relation]]:
         "row-or-near": (row | near, ("or", f_row, f_near)),
         "near-not-closest": (near - closest, ("minus", f_near, f_closest)),
         "unpicked": ((near - closest).inverse("unpicked"), ("inverse", ("minus", f_near, f_closest))),
-        "wide": (make("between", _between) - make.closest("corner", _corner), ("minus", ("formula", _between), ("closest", _corner))),
+        "wide": (
+            make("between", _between) - make.closest("corner", _corner),
+            ("minus", ("formula", _between), ("closest", _corner)),
+        ),
     }
 
 
@@ -235,7 +240,7 @@ def predictor_pair(
 
     def net() -> oracle.Net:
         layers = []
-        for i, o in zip(sizes[:-1], sizes[1:], strict=True):
+        for i, o in itertools.pairwise(sizes):
             weight = [[numbers.uniform(-1, 1) / i**0.5 for _ in range(o)] for _ in range(i)]
             layers.append((weight, [numbers.uniform(-0.5, 0.5) for _ in range(o)]))
         return oracle.Net(layers, shape.activation)
@@ -300,3 +305,9 @@ def case(structure: Plan, seed: int, *, transitions: int = 20, objects: tuple[in
 
 choices = st.randoms(use_true_random=False)  # structure: hypothesis chooses, and shrinks
 seeds = st.integers(0, 2**31 - 1)
+
+
+def examples(count: int) -> settings:
+    """This many examples by default; the `thorough` profile decides for itself."""
+    chosen = settings.default.max_examples
+    return settings(max_examples=chosen if chosen >= 1000 else count)

@@ -173,6 +173,11 @@ def check_id(one: Any, transition: int) -> ObjectId:
     return int(one)
 
 
+def match_rows(ids: Any, next_ids: Any, offsets: np.ndarray) -> np.ndarray:
+    """Where each object's next state stands, when the next states come in another order; ids are checked."""
+    return _match(_check_ids(ids, offsets), _check_ids(next_ids, offsets), offsets)
+
+
 def _match(ids: np.ndarray, next_ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Rows of the next state in the order of the state, matched by id within each transition."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

@@ -8,6 +8,7 @@ fingerprint, and the experience's own metadata.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -44,7 +45,9 @@ class Writer:
             part = experience[start : start + ROW_GROUP]
             table = _to_arrow(part, {**experience.metadata, **self._metadata})
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._target, table.schema, compression="zstd")
+                self._writer = pq.ParquetWriter(
+                    self._target, table.schema, compression="zstd", write_page_checksum=True
+                )
             elif not table.schema.equals(self._writer.schema):
                 raise DataError("experience appended to a file must have the same kind of ids and info as its start")
             self._writer.write_table(table)
@@ -87,7 +90,7 @@ def stream(
 ) -> Iterator[Experience]:
     """Read a file one row group at a time."""
     with _reading(path):
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
         header = _header(path, file.schema_arrow)
         chosen = _check_domain(path, header, domain)
         _check_columns(path, file.schema_arrow, len(chosen.properties))
@@ -114,7 +117,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileError(f"{path}: there is no such file") from error
     except IsADirectoryError as error:
         raise FileError(f"{path}: this is a folder; give the name of a Parquet file") from error
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise FileError(f"{path}: not a readable experience file (truncated or damaged?): {reason}") from error
 
@@ -155,7 +158,13 @@ def _to_arrow(experience: Experience, metadata: dict[str, Any]) -> pa.Table:
         "domain": experience.domain.schema(),
         "metadata": metadata,
     }
+    header["check"] = _digest(header)
     return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(header, sort_keys=True).encode()})
+
+
+def _digest(header: dict[str, Any]) -> str:
+    """Parquet checks its pages but not its metadata: 16 hex digits to notice a damaged header by."""
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _header(path: str | os.PathLike[str], schema: pa.Schema) -> dict[str, Any]:
@@ -169,6 +178,8 @@ def _header(path: str | os.PathLike[str], schema: pa.Schema) -> dict[str, Any]:
         raise FileError(f"{path}: its SPARE header is damaged")
     if header["format"] > FORMAT:
         raise FileError(f"{path}: written by a newer SPARE (format {header['format']}, this one reads {FORMAT})")
+    if header.pop("check", None) != _digest(header):
+        raise FileError(f"{path}: its SPARE header is damaged")
     if not isinstance(header.get("metadata"), dict) or not isinstance(header.get("domain"), dict):
         raise FileError(f"{path}: its SPARE header is damaged")
     return header

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from spare.domain import Domain
+from spare.domain import Domain, Property
 from spare.errors import DataError, UsageError
 from spare.experience import Experience
+from spare.intake import match_rows
 
 
 def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
@@ -41,10 +42,9 @@ def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Exp
     return Experience.from_arrays(
         domain,
         values=np.stack([_numbers(columns[name], name) for name in domain.property_names], 1),
-        next_values=np.stack([_numbers(columns[_next(domain, name)], name) for name in domain.property_names], 1),
+        next_values=_next_values(domain, columns, offsets),
         offsets=offsets,
         ids=columns["object"],
-        next_ids=columns.get("next_object"),
         action=action,
         objects=_objects(domain, columns, np.asarray(templates), offsets),
         parameters=_parameters(domain, columns, np.asarray(templates), offsets),
@@ -53,12 +53,39 @@ def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Exp
     )
 
 
-def _next(domain: Domain, name: str) -> str:
-    return name if domain.property(name).static else f"next_{name}"
+def _next_values(domain: Domain, columns: dict[str, np.ndarray], offsets: np.ndarray) -> np.ndarray:
+    """What follows each row's object: static properties from the row, the rest from where its id stands."""
+    matched = columns.get("next_object")
+    rows = slice(None) if matched is None else match_rows(columns["object"], matched, offsets)
+
+    def after(prop: Property) -> np.ndarray:
+        if prop.static:
+            return _numbers(columns[prop.name], prop.name)
+        return _numbers(columns[f"next_{prop.name}"], f"next_{prop.name}")[rows]
+
+    return np.stack([after(prop) for prop in domain.properties], 1)
+
+
+def _check_names(domain: Domain) -> None:
+    """Refuse domains whose names would have to share a column."""
+    kinds = [(name, "the table itself") for name in ("transition", "object", "next_object", "action", "weight")]
+    kinds += [(name, "a property") for name in domain.property_names]
+    kinds += [(f"next_{name}", "a property's next value") for name in domain.dynamic_names]
+    for action in domain.actions:
+        kinds += [(role, "an object role") for role in action.objects]
+        kinds += [(parameter, "a parameter") for parameter in action.parameters]
+    taken: dict[str, str] = {}
+    for name, kind in kinds:
+        if taken.setdefault(name, kind) != kind:
+            raise DataError(
+                f"table: domain {domain.name!r} uses {name!r} for {taken[name]} and for {kind}, "
+                "and a table has one column of that name; rename one of them"
+            )
 
 
 def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     """The columns that the domain asks for, as arrays; missing ones are named."""
+    _check_names(domain)
     if not hasattr(table, "columns"):
         raise DataError(f"from_table: expected a pandas or polars frame, got {type(table).__name__}")
     present = [str(name) for name in table.columns]
@@ -136,6 +163,7 @@ def _parameters(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarr
 def to_table(experience: Experience, library: str) -> Any:
     """The long table of an experience, as a `pandas` or `polars` frame."""
     domain, counts = experience.domain, experience.counts
+    _check_names(domain)
     owner = np.repeat(np.arange(len(experience)), counts)
     data: dict[str, Any] = {"transition": owner, "object": experience.ids}
     for column, prop in enumerate(domain.properties):
@@ -146,9 +174,9 @@ def to_table(experience: Experience, library: str) -> Any:
     for index, template in enumerate(domain.actions):
         rows = experience.action == index
         for position, role in enumerate(template.objects):
-            named = np.zeros(len(experience), experience.ids.dtype)
-            named[rows] = experience.ids[experience.offsets[:-1] + experience.objects[:, position]][rows]
-            data[role] = named[owner]
+            named = experience.ids[experience.offsets[:-1] + experience.objects[:, position]][owner]
+            held = data.get(role, np.zeros(len(owner), experience.ids.dtype))
+            data[role] = np.where(rows[owner], named, held)
         for position, name in enumerate(template.parameters):
             held = data.get(name, np.zeros(len(owner), np.float32))
             data[name] = np.where(rows[owner], experience.parameters[owner, position], held)
