@@ -1,7 +1,8 @@
 """Padded batches for compiled code: few shapes, so few compilations.
 
-Transitions are grouped by their number of objects, rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ...; the number of rows
-is rounded in the same way. Padding is marked by `valid` (objects) and by an `index` of -1 (rows).
+Transitions are grouped by their number of objects, rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... (all together when
+that fits into one batch); the number of rows is rounded in the same way. Padding is marked by `valid` (objects) and
+by an `index` of -1 (rows).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def batches(experience: Experience, cells: int) -> Iterator[Batch]:
     """Batches of at most `cells` padded objects each, smallest scenes first, covering every transition once."""
     counts = experience.counts
     capacity = np.array([round_up(int(count)) for count in counts], np.int64)
+    if len(counts) * capacity.max(initial=0) <= cells:  # so few that one shape costs less than several compilations
+        capacity[:] = capacity.max(initial=0)
     for size in np.unique(capacity):
         rows = np.flatnonzero(capacity == size)
         step = max(1, cells // int(size))

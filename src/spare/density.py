@@ -28,3 +28,22 @@ def masked_log_mean_exp(
     top = jax.nn.logsumexp(jnp.where(chosen, weighted, 0.0), axis=0)
     bottom = jax.nn.logsumexp(jnp.where(chosen, total, 0.0), axis=0)
     return jnp.where(chosen, top - bottom, -jnp.inf)
+
+
+def object_log_density(
+    after: Float[Array, " Q"],
+    here: Float[Array, " Q"],
+    held: Bool[Array, " K"],
+    components: tuple[Float[Array, " K"], Float[Array, "K Q"], Float[Array, "K Q"]],
+    rest: Float[Array, " Q"],
+) -> Float[Array, " Q"]:
+    """log p(s'[o, P]) of one object: a mixture of the components that hold it, or N(here, rest) if none does.
+
+    `components` are (log weight, mean, variance) of the K Gaussians that a rule gives; `held` says which of their
+    slots contain the object.
+    """
+    log_weight, mean, variance = components
+    terms = normal_log_density(after, mean, variance)
+    mask = jnp.broadcast_to(held[:, None], terms.shape)
+    mixed = masked_log_mean_exp(terms, mask, jnp.broadcast_to(log_weight[:, None], terms.shape))
+    return jnp.where(held.any(), mixed, normal_log_density(after, here, rest))

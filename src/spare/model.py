@@ -9,6 +9,7 @@ jit-able and batch with vmap; functions of an `Experience` run on the host, a pa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
@@ -46,19 +47,32 @@ class TransitionModel(Protocol):
         ...
 
 
+class Provenance(dict[str, Any]):
+    """Where a model comes from (JSON values). Equal to any other, so that it never makes a program compile anew."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Provenance)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
 class Model(eqx.Module):
     """T = {T_k} with the score C and the default variances sigma_i for states that no rule applies to."""
 
     domain: Domain = eqx.field(static=True)
     rules: tuple[Rule, ...]
     default_variance: Float[Array, " Q"]
+    provenance: Provenance = eqx.field(static=True)
 
     def __init__(
         self,
         domain: Domain,
         rules: tuple[Rule, ...] | list[Rule],
         default_variance: Float[Array, " Q"] | np.ndarray,
+        provenance: dict[str, Any] | None = None,
     ) -> None:
+        self.provenance = Provenance(provenance or {})
         self.domain = domain
         self.rules = tuple(rules)
         self.default_variance = jnp.asarray(default_variance, jnp.result_type(float))
@@ -197,6 +211,12 @@ class Model(eqx.Module):
             for rule, p, fire, (x, centre, spread) in zip(self.rules, pointed, np.asarray(fires), answers, strict=True)
         )
         return Prediction(self.domain, state, action, mean, std, rules)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file, atomically; `spare.load` gives back a model that predicts the same bits."""
+        from spare.files import save
+
+        save(self, path)
 
     def _each(self, experience: Experience, function: Callable[..., Any]) -> Iterator[tuple[Batch, Any]]:
         if experience.domain.fingerprint != self.domain.fingerprint:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.batches import Scene
-from spare.density import masked_log_mean_exp, normal_log_density
+from spare.density import normal_log_density, object_log_density
 from spare.domain import Domain
 from spare.errors import DefinitionError
 from spare.predictor import AbstractPredictor, Gaussians
@@ -207,12 +207,12 @@ class Rule(eqx.Module):
         """log p(s'[o, P]) for every object and changeable property, as if the rule applied; 0 on padding."""
         dynamic = np.array(self.domain.dynamic)
         parts = self.components(scene, pointed)
-        terms = normal_log_density(next_values[None, :, dynamic], parts.mean, parts.variance)
-        weights = jnp.broadcast_to(parts.log_weight[:, None, None], terms.shape)
-        held = jnp.broadcast_to(parts.mask[:, :, None], terms.shape)
-        mixed = masked_log_mean_exp(terms, held, weights)
-        still = stay_log_values(scene, next_values, self.default_spread(), dynamic)
-        return jnp.where(scene.valid[:, None], jnp.where(held.any(axis=0), mixed, still), 0.0)
+        density = jax.vmap(object_log_density, in_axes=(0, 0, 1, (None, 1, 1), None))
+        components = (parts.log_weight, parts.mean, parts.variance)
+        values = density(
+            next_values[:, dynamic], scene.values[:, dynamic], parts.mask, components, self.default_spread()
+        )
+        return jnp.where(scene.valid[:, None], values, 0.0)
 
     def moments(self, scene: Scene, pointed: Pointed) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
         """Mean and variance of p(s'[o, P]) for every object and changeable property."""

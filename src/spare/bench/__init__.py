@@ -1,0 +1,1 @@
+"""Benchmarks behind `spare bench`: each file has `run` (numbers out) and `show` (tables for people)."""

@@ -1,0 +1,36 @@
+"""`spare bench`: speed and quality as ratios measured side by side in one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from typing import Annotated, Literal
+
+import tyro
+
+BENCHES = ("scale",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure speed and quality on this machine, side by side with what they are compared to."""
+
+    what: Annotated[Literal["scale"], tyro.conf.Positional]
+    """scale: time and memory against the number of objects."""
+    quick: bool = False
+    """A smaller run for a first look."""
+    seed: int = 0
+    """Seed of the generated data."""
+    json: bool = False
+    """Print the numbers as JSON and nothing else."""
+
+    def run(self) -> int:
+        """Run one benchmark and print its tables."""
+        module = importlib.import_module(f"spare.bench.{self.what}")
+        result = module.run(quick=self.quick, seed=self.seed, quiet=self.json)
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            module.show(result)
+        return 0

@@ -1,0 +1,1 @@
+"""Learning rules from experience: section 4 of the paper."""

@@ -1,0 +1,294 @@
+"""The training engine: many small networks, one compiled program per phase, all cores.
+
+1. Every candidate's numbers are padded to one `Capacity`, so a whole search compiles each program once.
+2. A program trains one network of one candidate for one phase; what the other network says is fixed during it.
+3. Candidates run side by side on a pool of threads, one each: XLA releases the interpreter lock, matrix products
+   stay single-threaded, memory is bounded by the number of threads, and each result is the same whatever the
+   number of threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from spare.learning.presets import Phase, Training
+from spare.predictor import Network, bounded
+
+# Threads train different candidates; a pool inside each matrix product would only get in their way.
+_OPTIONS = {"xla_cpu_multi_thread_eigen": False}
+
+
+class Capacity(NamedTuple):
+    """The shape every candidate of a search is padded to: rows n, inputs D, output slots S, properties Q."""
+
+    rows: int
+    inputs: int
+    slots: int
+    quantities: int
+
+
+class Rows(NamedTuple):
+    """x (n, D); y, spread (n, S, Q): mean and variance of each slot's targets; coefficient (n, S): weight x members."""
+
+    x: Any
+    y: Any
+    spread: Any
+    coefficient: Any
+
+
+class Problem(NamedTuple):
+    """What one predictor is trained on, padded and normalised.
+
+    rows: every transition; check: the validation ones again, closely packed; floor (S, Q): resolution² in units of
+    y; usable (n,): which rows to train on; count: how many they are.
+    """
+
+    rows: Rows
+    check: Rows
+    floor: Any
+    usable: Any
+    count: Any
+
+
+class Nets(NamedTuple):
+    """Mean and variance network with the state of their optimisers."""
+
+    mean: Network
+    variance: Network
+    mean_state: Any
+    variance_state: Any
+
+
+def optimiser(training: Training) -> optax.GradientTransformation:
+    """Adam with the defaults that the paper's framework had (epsilon 1e-7)."""
+    return optax.adam(training.learning_rate, eps=1e-7)
+
+
+def initial_nets(training: Training, capacity: Capacity, sizes: tuple[int, int], rng: np.random.Generator) -> Nets:
+    """Glorot-uniform weights for the real fan-in and fan-out (`sizes`), laid out in the padded shape."""
+    outputs = capacity.slots * capacity.quantities
+
+    def network() -> Any:
+        widths = (capacity.inputs, *training.hidden, outputs)
+        fans = (sizes[0], *training.hidden, sizes[1])
+        weights = []
+        for i in range(len(widths) - 1):
+            limit = np.sqrt(6.0 / (fans[i] + fans[i + 1]))
+            weight = np.zeros((widths[i], widths[i + 1]), np.float32)
+            weight[: fans[i], : fans[i + 1]] = rng.uniform(-limit, limit, (fans[i], fans[i + 1]))
+            weights.append(weight)
+        biases: Any = tuple(np.zeros(w, np.float32) for w in widths[1:])
+        return Network(tuple(weights), biases, training.activation)
+
+    mean, variance = network(), network()
+    adam = optimiser(training)
+    states = [jax.tree.map(np.asarray, adam.init(jax.tree.map(np.asarray, net))) for net in (mean, variance)]
+    return Nets(mean, variance, *states)
+
+
+def outputs(nets: Nets, problem: Problem) -> tuple[Float[Array, "n S Q"], Float[Array, "n S Q"]]:
+    """Mean and variance (with the resolution's share) of every row, in normalised units."""
+    shape = problem.rows.y.shape
+    mean = jax.vmap(nets.mean)(problem.rows.x).reshape(shape)
+    raw = jax.vmap(nets.variance)(problem.rows.x).reshape(shape)
+    return mean, jnp.exp(bounded(raw)) + problem.floor
+
+
+def mean_loss(net: Network, rows: Rows, variance: Float[Array, "b S Q"]) -> Float[Array, " b"]:
+    """sum over slots and values of c (y - mu(x))² / (2 var), with the variance fixed."""
+    mean = jax.vmap(net)(rows.x).reshape(rows.y.shape)
+    return 0.5 * (rows.coefficient[:, :, None] * jnp.square(rows.y - mean) / variance).sum(axis=(1, 2))
+
+
+def variance_loss(
+    net: Network, rows: Rows, squared: Float[Array, "b S Q"], floor: Float[Array, "S Q"]
+) -> Float[Array, " b"]:
+    """sum of c (r² / var(x) + log var(x)) / 2, with the squared residuals r² = (y - mu)² + spread fixed."""
+    variance = jnp.exp(bounded(jax.vmap(net)(rows.x).reshape(rows.y.shape))) + floor
+    return 0.5 * (rows.coefficient[:, :, None] * (squared / variance + jnp.log(variance))).sum(axis=(1, 2))
+
+
+def joint_loss(
+    nets: tuple[Network, Network], rows: Rows, floor: Float[Array, "S Q"], beta: float
+) -> Float[Array, " b"]:
+    """sum of stop(var^beta) c (((y - mu)² + spread) / var + log var) / 2; beta = 0 is the exact likelihood."""
+    mean = jax.vmap(nets[0])(rows.x).reshape(rows.y.shape)
+    variance = jnp.exp(bounded(jax.vmap(nets[1])(rows.x).reshape(rows.y.shape))) + floor
+    squared = jnp.square(rows.y - mean) + rows.spread
+    terms = 0.5 * rows.coefficient[:, :, None] * (squared / variance + jnp.log(variance))
+    return (jax.lax.stop_gradient(variance**beta) * terms).sum(axis=(1, 2))
+
+
+def _take(rows: Rows, index: Array) -> Rows:
+    return Rows(*(part[index] for part in rows))
+
+
+def _batches(problem: Problem, size: int, seed: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Any]]:
+    """(order of an epoch, step -> row indices and which of them are real): usable rows only, shuffled."""
+    total = problem.usable.shape[0]
+
+    def order(epoch: Array) -> Array:
+        key = jax.random.fold_in(jax.random.key(seed), epoch)
+        drawn = jnp.where(problem.usable, jax.random.uniform(key, (total,)), 2.0)
+        return jnp.concatenate([jnp.argsort(drawn), jnp.zeros(size, int)])
+
+    def live(k: Array) -> Array:
+        return (k * size + jnp.arange(size) < problem.count).astype(problem.rows.x.dtype)
+
+    return order, live
+
+
+def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
+    """`epochs` passes of minibatch Adam over the usable rows, for the one network that `phase` names."""
+    mean, variance = outputs(nets, problem)
+    learns_mean = phase == "mean"
+    fixed = variance if learns_mean else jnp.square(problem.rows.y - mean) + problem.rows.spread
+    adam, size = optimiser(training), training.batch
+    order, live = _batches(problem, size, seed)
+
+    def objective(net: Network, index: Array, real: Array) -> Array:
+        taken = _take(problem.rows, index)
+        losses = (
+            mean_loss(net, taken, fixed[index])
+            if learns_mean
+            else variance_loss(net, taken, fixed[index], problem.floor)
+        )
+        return (real * losses).sum() / jnp.maximum(real.sum(), 1.0)
+
+    def epoch(number: Array, carry: Any) -> Any:
+        shuffled = order(number)
+
+        def step(k: Array, carry: Any) -> Any:
+            net, state = carry
+            index = jax.lax.dynamic_slice(shuffled, (k * size,), (size,))
+            updates, state = adam.update(jax.grad(objective)(net, index, live(k)), state, net)
+            return optax.apply_updates(net, updates), state
+
+        return jax.lax.fori_loop(0, (problem.count + size - 1) // size, step, carry)
+
+    start = (nets.mean, nets.mean_state) if learns_mean else (nets.variance, nets.variance_state)
+    net, state = jax.lax.fori_loop(0, training.epochs, epoch, start)
+    if learns_mean:
+        return nets._replace(mean=net, mean_state=state)
+    return nets._replace(variance=net, variance_state=state)
+
+
+def jointly(training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
+    """`steps` minibatches of beta-NLL on both networks; the weights with the best validation likelihood are kept."""
+    adam = optax.adamw(
+        optax.cosine_decay_schedule(training.learning_rate, training.steps), weight_decay=training.weight_decay
+    )
+    size = training.batch
+    order, live = _batches(problem, size, seed)
+    per_epoch = (problem.count + size - 1) // size
+    checkable = problem.check.coefficient.sum() > 0
+
+    def objective(pair: Any, index: Array, real: Array) -> Array:
+        losses = joint_loss(pair, _take(problem.rows, index), problem.floor, training.beta)
+        return (real * losses).sum() / jnp.maximum(real.sum(), 1.0)
+
+    def step(k: Array, carry: Any) -> Any:
+        pair, state, shuffled, best, lowest = carry
+        within = k % per_epoch
+        shuffled = jax.lax.cond(within == 0, lambda: order(k // per_epoch), lambda: shuffled)
+        index = jax.lax.dynamic_slice(shuffled, (within * size,), (size,))
+        updates, state = adam.update(jax.grad(objective)(pair, index, live(within)), state, pair)
+        pair = optax.apply_updates(pair, updates)
+
+        def check() -> Any:
+            loss = joint_loss(cast("tuple[Network, Network]", pair), problem.check, problem.floor, 0.0).sum()
+            better = ~checkable | (loss < lowest)
+            return jax.tree.map(lambda new, old: jnp.where(better, new, old), (pair, loss), (best, lowest))
+
+        due = ((k + 1) % training.check_every == 0) | (k + 1 == training.steps)
+        best, lowest = jax.lax.cond(due, check, lambda: (best, lowest))
+        return pair, state, shuffled, best, lowest
+
+    pair: Any = (nets.mean, nets.variance)
+    start = (pair, adam.init(pair), order(jnp.zeros((), int)), pair, jnp.asarray(jnp.inf, problem.rows.x.dtype))
+    best = jax.lax.fori_loop(0, training.steps, step, start)[3]
+    return nets._replace(mean=best[0], variance=best[1])
+
+
+def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
+    """One phase of training."""
+    if phase == "joint":
+        return jointly(training, nets, problem, seed)
+    return alternate(phase, training, nets, problem, seed)
+
+
+class Programs:
+    """Compiled programs by what they were compiled for; `compiled` counts them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done: dict[Any, concurrent.futures.Future[Any]] = {}
+
+    @property
+    def compiled(self) -> int:
+        """How many programs were ever compiled here."""
+        return len(self._done)
+
+    def get(self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], key: Any = None) -> Any:
+        """The program for arguments of these shapes, compiled by whoever asks first."""
+        leaves, tree = jax.tree.flatten(arguments)
+        shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in leaves)
+        full = (name, key, tree, shapes, jnp.result_type(float).name)
+        with self._lock:
+            mine = full not in self._done
+            future = self._done.setdefault(full, concurrent.futures.Future())
+        if mine:
+            try:
+                jitted = jax.jit(function, compiler_options=_OPTIONS)
+                future.set_result(jitted.lower(*arguments).compile())
+            except BaseException as error:
+                with self._lock:
+                    self._done.pop(full)
+                future.set_exception(error)
+                raise
+        return future.result()
+
+
+PROGRAMS = Programs()
+
+
+def train(training: Training, nets: Nets, problem: Problem, seed: int) -> tuple[Nets, np.ndarray, np.ndarray]:
+    """All phases for one predictor: (trained nets, mean, variance of every row), in normalised units."""
+    for number, phase in enumerate(training.phases):
+        function = functools.partial(run_phase, phase, training)
+        start = np.uint32((seed * 1009 + number) % 2**32)
+        arguments = (nets, problem, start)
+        nets = jax.block_until_ready(PROGRAMS.get(phase, function, arguments, training)(*arguments))
+    mean, variance = PROGRAMS.get("outputs", outputs, (nets, problem))(nets, problem)
+    return jax.tree.map(np.asarray, nets), np.asarray(mean), np.asarray(variance)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parallel(calls: Sequence[Callable[[], Any]], threads: int | None = None) -> Iterator[Any]:
+    """The result of each call, in order, at most `threads` at once; an error stops what has not started."""
+    workers = max(1, min(threads or cores(), len(calls) or 1))
+    if workers == 1:
+        for call in calls:
+            yield call()
+        return
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        for future in [pool.submit(call) for call in calls]:
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,122 @@
+"""From experience and shells to numbers: the x, y and weights that LearnDist trains on (section 4.1).
+
+Statistics are taken in float64 on the host. `rule.py` builds the same x inside compiled code; a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from spare.errors import FitError
+from spare.experience import Experience
+from spare.learning.pointing import Pointing
+from spare.references import Shell
+
+LARGEST = 1e15
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """One candidate rule's view of an experience of n transitions and R object rows.
+
+    x (n, D) inputs; y, spread (n, S, Q) mean and variance of each output slot's target over its members; size (n, S)
+    members per output slot; applies (n,); outputs (S, R) which object rows each output slot holds.
+    Rows where the rule does not apply hold zeros.
+    """
+
+    gamma: Shell
+    delta: Shell
+    x: np.ndarray
+    y: np.ndarray
+    spread: np.ndarray
+    size: np.ndarray
+    applies: np.ndarray
+    outputs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Extractor:
+    """Builds tables for any pair of shells over one experience of one action."""
+
+    pointing: Pointing
+    action: str
+    inputs: tuple[str, ...]
+    changes: np.ndarray
+
+    @property
+    def experience(self) -> Experience:
+        """The transitions, all of one action."""
+        return self.pointing.experience
+
+    def table(self, gamma: Shell, delta: Shell) -> Table:
+        """x, y and who is held, for the rule with these lists."""
+        inputs = self.pointing.masks(gamma)
+        outputs = inputs if delta == gamma else self.pointing.masks(delta)
+        size = self.pointing.held(outputs).T
+        applies = np.all(self.pointing.held(inputs) > 0, axis=0) & np.all(size > 0, axis=1)
+        x = np.where(applies[:, None], self._features(gamma, inputs), 0.0)
+        y, spread = self._targets(outputs, size)
+        keep = applies[:, None, None]
+        if np.abs(x).max(initial=0) > LARGEST or np.abs(y).max(initial=0) > LARGEST:
+            raise FitError(f"values beyond {LARGEST:g} cannot be learned in 32-bit floats; rescale the properties")
+        return Table(gamma, delta, x, np.where(keep, y, 0.0), np.where(keep, spread, 0.0), size, applies, outputs)
+
+    def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
+        domain, data = self.experience.domain, self.experience
+        columns = [domain.property_names.index(name) for name in self.inputs]
+        values = data.values[:, columns].astype(np.float64)
+        template = domain.action(self.action)
+        parts = [data.parameters[:, : len(template.parameters)].astype(np.float64)]
+        parts += [values[data.offsets[:-1] + data.objects[:, role]] for role in range(gamma.roles)]
+        for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
+            for how in domain.reference(pointer.reference).aggregators:
+                parts.append(self._aggregate(values, mask, how))
+        return np.concatenate(parts, axis=1)
+
+    def _aggregate(self, values: np.ndarray, mask: np.ndarray, how: str) -> np.ndarray:
+        starts = self.experience.offsets[:-1]
+        count = np.add.reduceat(mask, starts, dtype=np.int64)[:, None]
+        if how == "count":
+            return count.astype(np.float64)
+        if how in ("max", "min"):
+            worst, reduce = (-np.inf, np.maximum) if how == "max" else (np.inf, np.minimum)
+            found = reduce.reduceat(np.where(mask[:, None], values, worst), starts, axis=0)
+            return np.where(count > 0, found, 0.0)
+        total = np.add.reduceat(np.where(mask[:, None], values, 0.0), starts, axis=0)
+        return total if how == "sum" else total / np.maximum(count, 1)
+
+    def _targets(self, outputs: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the targets over the members of each slot, (n, S, Q) each."""
+        data = self.experience
+        dynamic = list(data.domain.dynamic)
+        target = data.next_values[:, dynamic].astype(np.float64)
+        target = target - np.where(self.changes, data.values[:, dynamic], 0.0)
+        starts, members = data.offsets[:-1], np.maximum(size, 1)[:, :, None]
+
+        def over(masks: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            return np.stack([np.add.reduceat(np.where(m[:, None], numbers, 0.0), starts, axis=0) for m in masks], 1)
+
+        mean = over(outputs, target) / members
+        owner = np.repeat(np.arange(len(data)), data.counts)
+        spread = [
+            np.add.reduceat(np.where(m[:, None], np.square(target - mean[owner, s]), 0.0), starts, axis=0)
+            for s, m in enumerate(outputs)
+        ]
+        return mean, np.stack(spread, 1) / members
+
+
+def default_variance(experience: Experience, still: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """v = max(0, sum w (s' - s)² / sum w - resolution²) over the object rows `still`, per changeable property.
+
+    That is the likelihood's maximum, since the density's variance is v + resolution². No row at all gives 0.
+    """
+    dynamic = list(experience.domain.dynamic)
+    moved = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
+    weight = np.where(still, np.repeat(weights, experience.counts), 0.0)
+    total = weight.sum()
+    if total <= 0:
+        return np.zeros(len(dynamic))
+    return np.maximum(weight @ np.square(moved) / total - experience.domain.resolutions**2, 0.0)

@@ -1,0 +1,265 @@
+"""LearnDist (section 4.1): weighted experience and lists of references in, predictor and default variances out.
+
+1. `extract` gives x, y for the rows a rule applies to; here they are normalised and padded.
+2. `engine` trains mean and variance networks of all candidates.
+3. Default variances come in closed form from the objects that the rule does not predict.
+4. The density of every transition under the trained rule is evaluated once, for losses and votes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spare.batches import round_up
+from spare.density import object_log_density
+from spare.errors import FitError
+from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, Rows, in_parallel, initial_nets, train
+from spare.learning.extract import Extractor, Table, default_variance
+from spare.learning.presets import Preset
+from spare.predictor import Network, Predictor
+from spare.references import Shell
+from spare.rule import Rule
+
+SMALLEST_SCALE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """x = mean + scale * normalised x, and the same for y: taken from weighted training rows in float64."""
+
+    x_mean: np.ndarray
+    x_scale: np.ndarray
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """One trained rule and what it says about every transition it was shown.
+
+    log_prob (n,): log p(s' | s, a; T) in nats, NaN where the rule does not apply; default_variance (Q,): v.
+    """
+
+    table: Table
+    nets: tuple[Nets, ...]
+    scaling: Scaling
+    default_variance: np.ndarray
+    log_prob: np.ndarray
+
+    def rule(self, extractor: Extractor) -> Rule:
+        """The trained rule, with networks cut down to their real size."""
+        domain = extractor.experience.domain
+        targets = tuple("change" if change else "absolute" for change in extractor.changes)
+        shells = (self.table.gamma, self.table.delta)
+        return Rule(
+            domain,
+            extractor.action,
+            shells,
+            self.predictor(),
+            self.default_variance,
+            targets=targets,
+            inputs=extractor.inputs,
+        )
+
+    def predictor(self) -> Predictor:
+        """phi: both networks of every member, with normalisation inside."""
+        inputs, shape = self.table.x.shape[1], self.table.y.shape[1:]
+
+        def stack(networks: Sequence[Network]) -> Network:
+            cut = [_cut(net, inputs, shape[0] * shape[1]) for net in networks]
+            return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *cut)
+
+        s = self.scaling
+        parts = (jnp.asarray(part, jnp.float32) for part in (s.x_mean, s.x_scale, s.y_mean, s.y_scale))
+        return Predictor(stack([n.mean for n in self.nets]), stack([n.variance for n in self.nets]), *parts)
+
+
+def _cut(net: Network, inputs: int, outputs: int) -> Network:
+    """The network without its padding."""
+    weights, biases = list(net.weights), list(net.biases)
+    weights[0] = weights[0][:inputs]
+    weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:outputs]
+    return Network(tuple(weights), tuple(biases), net.activation)
+
+
+def capacity_for(extractor: Extractor, longest: int) -> Capacity:
+    """The shape that every rule with at most `longest` references fits into."""
+    data = extractor.experience
+    template = data.domain.action(extractor.action)
+    widest = max((_width(r.aggregators, len(extractor.inputs)) for r in data.domain.references), default=0)
+    inputs = len(template.parameters) + len(template.objects) * len(extractor.inputs) + longest * widest
+    return Capacity(round_up(len(data)), inputs, len(template.objects) + longest, len(data.domain.dynamic))
+
+
+def _width(aggregators: tuple[str, ...], properties: int) -> int:
+    return sum(1 if how == "count" else properties for how in aggregators)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How candidates are trained: preset, weights (n,) of training and validation, padded shape, seed, threads.
+
+    A weight of 0 leaves a transition out. The same seed gives the same bits, whatever the number of threads and
+    whoever else is trained: a candidate's own seed depends on the plan's and on its lists alone.
+    """
+
+    preset: Preset
+    training: np.ndarray
+    validation: np.ndarray
+    capacity: Capacity
+    seed: int
+    threads: int | None = None
+
+
+Pair = tuple[Shell, Shell]
+
+
+def fit_predictors(
+    extractor: Extractor,
+    pairs: Sequence[Pair],
+    plan: Plan,
+    report: Callable[[Fitted], None] | None = None,
+) -> list[Fitted]:
+    """LearnDist for many candidate rules at once, one per pair (Gamma, Delta); `report` hears of each when done."""
+    calls = [functools.partial(_fit_one, extractor, extractor.table(*pair), plan) for pair in pairs]
+    results: list[Fitted] = []
+    for fitted in in_parallel(calls, plan.threads):
+        results.append(fitted)
+        if report is not None:
+            report(fitted)
+    return results
+
+
+def _digest(pair: Pair) -> int:
+    """A whole number that depends on the lists alone."""
+    text = "|".join(";".join(f"{p.reference}{p.arguments}" for p in shell) for shell in pair)
+    return zlib.crc32(text.encode())
+
+
+def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
+    usable = table.applies & (plan.training > 0)
+    weights = np.where(usable, plan.training, 0.0)
+    training = plan.preset.training
+    name = table.gamma.show(extractor.experience.domain.action(extractor.action).objects)
+    if not usable.any():
+        raise FitError(f"rule [{name}]: it applies to none of the training samples, so there is nothing to learn from")
+    scaling = _scale(table, weights, extractor.experience.domain.resolutions)
+    problem = _problem(table, (weights, plan.validation), scaling, plan, extractor.experience.domain.resolutions)
+    sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
+    members, means, variances = [], [], []
+    for member in range(training.members):
+        rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
+        nets = initial_nets(training, plan.capacity, sizes, rng)
+        nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)))
+        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+            raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
+        members.append(nets)
+        means.append(mean)
+        variances.append(variance)
+    still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
+    rest = default_variance(extractor.experience, still, weights)
+    log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), scaling, rest)
+    return Fitted(table, tuple(members), scaling, rest, log_prob)
+
+
+def _scale(table: Table, weights: np.ndarray, resolution: np.ndarray) -> Scaling:
+    """Weighted means and deviations; a constant input gets scale 1, an output at least its resolution."""
+    share = weights / weights.sum()
+    x_mean = share @ table.x
+    x_scale = np.sqrt(share @ np.square(table.x - x_mean))
+    x_scale = np.where(x_scale > SMALLEST_SCALE * np.maximum(np.abs(x_mean), SMALLEST_SCALE), x_scale, 1.0)
+    y_mean = np.einsum("n,nsq->sq", share, table.y)
+    variance = np.einsum("n,nsq->sq", share, np.square(table.y - y_mean) + table.spread)
+    return Scaling(x_mean, x_scale, y_mean, np.maximum(np.sqrt(variance), resolution))
+
+
+def _problem(
+    table: Table, rows: tuple[np.ndarray, np.ndarray], scaling: Scaling, plan: Plan, resolution: np.ndarray
+) -> Problem:
+    """The table, normalised and padded; weights scaled so that usable rows have mean 1."""
+    (weights, validation), capacity = rows, plan.capacity
+    n, slots, _ = table.y.shape
+    usable, exact = weights > 0, plan.preset.training.set_targets == "exact"
+    keep = table.applies[:, None]
+    x = np.where(keep, (table.x - scaling.x_mean) / scaling.x_scale, 0.0)
+    y = np.where(keep[:, :, None], (table.y - scaling.y_mean) / scaling.y_scale, 0.0)
+    spread = table.spread / np.square(scaling.y_scale) * exact
+    members = np.where(keep, table.size if exact else 1.0, 0.0)
+
+    def padded(weight: np.ndarray, chosen: np.ndarray, size: int) -> Rows:
+        def lay(part: np.ndarray, *shape: int) -> np.ndarray:
+            result = np.zeros((size, *shape), np.float32)
+            result[tuple(slice(length) for length in part[chosen].shape)] = part[chosen]
+            return result
+
+        return Rows(
+            lay(x, capacity.inputs),
+            lay(y, capacity.slots, capacity.quantities),
+            lay(spread, capacity.slots, capacity.quantities),
+            lay(weight[:, None] * members, capacity.slots),
+        )
+
+    held = np.flatnonzero(validation > 0)
+    floor = np.ones((capacity.slots, capacity.quantities), np.float32)
+    floor[:slots] = np.square(resolution / scaling.y_scale)
+    flags = np.zeros(capacity.rows, bool)
+    flags[:n] = usable
+    every = padded(weights / weights[usable].mean(), np.arange(n), capacity.rows)
+    check = padded(validation / max(validation.sum(), 1e-300), held, round_up(max(len(held), 1)))
+    return Problem(every, check, floor, flags, np.int32(usable.sum()))
+
+
+def _log_prob(
+    extractor: Extractor,
+    table: Table,
+    normal: tuple[np.ndarray, np.ndarray],
+    scaling: Scaling,
+    rest: np.ndarray,
+) -> np.ndarray:
+    """log p(s' | s, a; T) of every transition, NaN where the rule does not apply.
+
+    Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
+    origin: an absolute target minus that value is a change.
+    """
+    data = extractor.experience
+    slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
+    n, rows = len(data), len(data.values)
+    owner = np.repeat(np.arange(n), data.counts)
+    before = data.values[:, dynamic].astype(np.float64)
+    mean, variance = (part[:, :n].astype(np.float64) for part in normal)
+    members, capacity = mean.shape[0], mean.shape[2]
+    size = round_up(rows)
+    centre = np.zeros((size, members, capacity, len(dynamic)), np.float32)
+    spread, held = np.ones_like(centre), np.zeros((size, members, capacity), bool)
+    shift = np.where(extractor.changes, 0.0, before)
+    for member in range(members):
+        absolute = scaling.y_mean + scaling.y_scale * mean[member, :, :slots]
+        centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
+        spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
+        held[:rows, member, :slots] = table.outputs.T
+    moved = np.zeros((size, len(dynamic)), np.float32)
+    moved[:rows] = data.next_values[:, dynamic].astype(np.float64) - before
+    total = (rest + data.domain.resolutions**2).astype(np.float32)
+    arguments = (moved, held, centre, spread, total)
+    values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
+    return np.where(table.applies, np.add.reduceat(values.sum(axis=1), data.offsets[:-1]), np.nan)
+
+
+def _row_densities(moved: Any, held: Any, centre: Any, spread: Any, rest: Any) -> Any:
+    """log p of every object row from its own components, as changes from its value before: (R, Q)."""
+    _, members, slots, quantities = centre.shape
+    still, weight = jnp.zeros(quantities), jnp.full(members * slots, -jnp.log(float(members)))
+
+    def one(moved: Any, held: Any, centre: Any, spread: Any) -> Any:
+        components = (weight, centre.reshape(-1, quantities), spread.reshape(-1, quantities))
+        return object_log_density(moved, still, held.reshape(-1), components, rest)
+
+    return jax.vmap(one)(moved, held, centre, spread)

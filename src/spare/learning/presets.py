@@ -1,0 +1,132 @@
+"""Named choices of training and search. `paper` is what the paper did; `default` is the best we know.
+
+Both run through the same code; what differs is written down here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from spare.domain import Domain
+from spare.errors import DefinitionError, one_of
+from spare.predictor import ACTIVATIONS
+
+Phase = Literal["mean", "variance", "joint"]
+Delta = Literal["same", "interleaved", "nested"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """LearnDist: a sequence of `phases`, Adam, minibatches, `members` networks in an ensemble.
+
+    A `mean` or `variance` phase trains one network for `epochs` passes while the other is fixed, as in the paper.
+    A `joint` phase trains both for `steps` minibatches at a learning rate that falls along a cosine, weighs each
+    value's loss by variance^`beta` (beta-NLL, gradients stopped: no value is given up for lost early on), checks the
+    validation rows every `check_every` steps and keeps the best weights.
+
+    `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
+                   every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
+    """
+
+    hidden: tuple[int, ...] = (150, 150)
+    activation: str = "relu"
+    phases: tuple[Phase, ...] = ("mean", "variance", "mean", "variance", "mean")
+    epochs: int = 25
+    steps: int = 1500
+    check_every: int = 25
+    beta: float = 0.5
+    weight_decay: float = 0.0
+    batch: int = 32
+    learning_rate: float = 1e-3
+    set_targets: Literal["mean", "exact"] = "exact"
+    members: int = 1
+
+    def __post_init__(self) -> None:
+        if (
+            not self.phases
+            or min((*self.hidden, self.epochs, self.batch, self.members, self.steps, self.check_every)) < 1
+        ):
+            raise DefinitionError("training: hidden sizes, epochs, batch, members and phases must be at least 1")
+        if not 0 < self.learning_rate < 1:
+            raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
+        if self.activation not in ACTIVATIONS:
+            raise DefinitionError(one_of("activation", self.activation, ACTIVATIONS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """GreedySelect: how many references at most, when to stop, and what counts where a rule does not apply.
+
+    `stop`          paper: any improvement of the validation loss; paired: one that a one-sided paired t-test over
+                    the validation samples supports at level `alpha`, so that the shorter shell wins a tie
+    `inapplicable`  empty: the loss of the rule with empty lists; covariance: an empirical default covariance
+    `prune`         after the climb, drop pointers without which the loss is not significantly worse, then climb again:
+                    a set such as "everyone in line" often comes first and is not needed once its members are found
+    `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
+                    Gamma inside each step of a search for Delta
+    """
+
+    max_references: int = 4
+    validation: float = 0.15
+    stop: Literal["paper", "paired"] = "paired"
+    alpha: float = 0.01
+    inapplicable: Literal["empty", "covariance"] = "empty"
+    prune: bool = True
+    delta: Delta = "same"
+
+    def __post_init__(self) -> None:
+        if self.max_references < 0:
+            raise DefinitionError(f"max_references must be 0 or more, got {self.max_references}")
+        if not 0 < self.validation < 1:
+            raise DefinitionError(f"validation must be a share between 0 and 1, got {self.validation}")
+        if not 0 < self.alpha < 1:
+            raise DefinitionError(f"alpha must be between 0 and 1, got {self.alpha}")
+        for value, names in ((self.stop, ("paper", "paired")), (self.inapplicable, ("empty", "covariance"))):
+            if value not in names:
+                raise DefinitionError(one_of("search setting", value, names))
+        if self.delta not in ("same", "interleaved", "nested"):
+            raise DefinitionError(one_of("delta", self.delta, ("same", "interleaved", "nested")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """One way of learning: training, search, and which properties enter x and how they are predicted.
+
+    `inputs`   dynamic: only properties that can change (positions, in the paper); all: static ones too
+    `targets`  absolute: new values; change: differences
+    """
+
+    name: str
+    training: Training = Training()
+    search: Search = Search()
+    inputs: Literal["dynamic", "all"] = "all"
+    targets: Literal["absolute", "change"] = "absolute"
+
+    def input_names(self, domain: Domain) -> tuple[str, ...]:
+        """The properties of a slot that enter x."""
+        return domain.dynamic_names if self.inputs == "dynamic" else domain.property_names
+
+
+PRESETS = {
+    "paper": Preset(
+        "paper",
+        Training(set_targets="mean"),
+        Search(stop="paper", prune=False),
+        inputs="dynamic",
+    ),
+    "default": Preset(
+        "default",
+        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3),
+        targets="change",
+    ),
+}
+
+
+def find_preset(name: str | Preset) -> Preset:
+    """The preset of that name; a `Preset` stays as it is."""
+    if isinstance(name, Preset):
+        return name
+    if name not in PRESETS:
+        raise DefinitionError(one_of("preset", name, PRESETS))
+    return PRESETS[name]

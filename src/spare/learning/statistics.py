@@ -1,0 +1,30 @@
+"""Weighted means and the paired test that keeps a search from chasing noise."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import stdtr
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """sum w v / sum w over rows with weight; the values of rows without weight do not matter."""
+    used = weights > 0
+    return float(weights[used] @ values[used] / weights[used].sum())
+
+
+def paired_improvement(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """(mean of before - after, p) of a one-sided paired t-test that losses fell; fewer than two samples give p = 1.
+
+    Weights enter through the effective sample size (sum w)² / sum w², which for whole weights is cautious: a
+    sample counted twice does not become two independent ones.
+    """
+    used = weights > 0
+    gain, share = before[used] - after[used], weights[used] / weights[used].sum()
+    mean = float(share @ gain)
+    size = 1.0 / float(share @ share)
+    if size < 2 - 1e-9:
+        return mean, 1.0
+    variance = float(share @ np.square(gain - mean)) * size / (size - 1)
+    if variance == 0:
+        return mean, 0.0 if mean > 0 else 1.0
+    return mean, float(stdtr(size - 1, -mean / np.sqrt(variance / size)))
