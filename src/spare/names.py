@@ -31,6 +31,8 @@ def check_label(kind: str, name: object) -> str:
 
 def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]:
     """The names as a tuple; two alike are refused, naming them and their owner."""
+    if isinstance(names, str):
+        raise DefinitionError(f"{owner}: give a tuple of {kind} names, not one text: ({names!r},)")
     names = tuple(names)
     for position, name in enumerate(names):
         if name in names[:position]:

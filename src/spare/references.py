@@ -28,11 +28,12 @@ def _arity(name: str, function: Callable) -> int:
         raise DefinitionError(f"reference {name!r}: the formula must be a Python function, got {function!r}") from error
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    if len(positional) < 2 or required or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+    arity = sum(p.default is p.empty for p in positional) - 1  # `k=k` after the objects binds a loop's variable
+    if arity < 1 or required or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise DefinitionError(
             f"reference {name!r}: a formula takes the object to select and at least one argument, f(o, p, ...)"
         )
-    return sum(p.default is p.empty for p in positional) - 1 if len(positional) > 2 else len(positional) - 1
+    return arity
 
 
 def _aggregators(name: str, aggregator: str | Sequence[str]) -> tuple[str, ...]:

@@ -39,14 +39,10 @@ class Objects:
             raise DefinitionError(one_of("property", name, self._names))
         return self._values[..., self._names.index(name)]
 
-    def one(self, index: Int[Array, ""]) -> Objects:
-        """The single object at `index`."""
-        return Objects(self._names, self._values[index])
 
-    @property
-    def values(self) -> Float[Array, "*n P"]:
-        """All columns, in the order of the domain's properties."""
-        return self._values
+def _single(objects: Objects, index: Int[Array, ""]) -> Objects:
+    """The object at `index`; a function, so that every public attribute of `Objects` is a property's name."""
+    return Objects(objects._names, objects._values[index])
 
 
 FormulaFunction = Callable[..., Array]
@@ -126,7 +122,7 @@ class Formula(Relation):
 
     def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
         """f(o, o1, ..., om) for every o at once."""
-        ones = tuple(objects.one(index) for index in arguments)
+        ones = tuple(_single(objects, index) for index in arguments)
         holds = self.formula(*ones, objects) if self.swapped else self.formula(objects, *ones)
         return jnp.broadcast_to(jnp.asarray(holds), valid.shape) & _others(valid, arguments)
 
@@ -154,8 +150,8 @@ class Extreme(Relation):
 
     def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
         """All objects whose key equals the best one among eligible others."""
-        key = self.key(objects, *(objects.one(index) for index in arguments))
-        key = jnp.broadcast_to(jnp.asarray(key, objects.values.dtype), valid.shape)
+        key = self.key(objects, *(_single(objects, index) for index in arguments))
+        key = jnp.broadcast_to(jnp.asarray(key, objects._values.dtype), valid.shape)
         eligible = _others(valid, arguments) & jnp.isfinite(key)
         cost = jnp.where(eligible, -key if self.largest else key, jnp.inf)
         return eligible & (cost == cost.min())
