@@ -32,7 +32,11 @@ class State:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", tuple(self.ids))
-        object.__setattr__(self, "values", np.asarray(self.values, np.float32))
+        given = np.asarray(self.values)
+        if given.dtype.kind not in "fiub":
+            raise DataError(f"state: expected an array of real numbers, got {given.dtype}")
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused where it is used
+            object.__setattr__(self, "values", np.asarray(given, np.float32))
 
     def __len__(self) -> int:
         return len(self.ids)
