@@ -335,7 +335,7 @@ def check_call(domain: Domain, state: State, call: ActionCall, what: str = "acti
             f"({', '.join(template.parameters)}), got {len(call.parameters)}"
         )
     for name, value in zip(template.parameters, call.parameters, strict=True):
-        if not abs(value) <= np.finfo(np.float32).max:
+        if not abs(value) <= float(np.finfo(np.float32).max):
             raise DataError(f"{what} {call.action!r}, parameter {name!r}: {value}; values must be finite")
     for role, one in zip(template.objects, call.objects, strict=True):
         if one not in state.ids:
