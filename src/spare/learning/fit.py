@@ -192,7 +192,7 @@ def _problem(
     x = np.where(keep, (table.x - scaling.x_mean) / scaling.x_scale, 0.0)
     y = np.where(keep[:, :, None], (table.y - scaling.y_mean) / scaling.y_scale, 0.0)
     spread = table.spread / np.square(scaling.y_scale) * exact
-    members = np.where(keep, table.size if exact else 1.0, 0.0)
+    members = np.where(keep, table.size if exact else np.ones_like(table.size), 0.0)
 
     def padded(weight: np.ndarray, chosen: np.ndarray, size: int) -> Rows:
         def lay(part: np.ndarray, *shape: int) -> np.ndarray:
