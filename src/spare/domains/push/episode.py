@@ -44,12 +44,16 @@ class RejectedError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Poses (N, 7) before and after a push, the push as executed, and if it touched a block."""
+    """Poses (N, 7) before and after a push, the push as executed, and if it touched a block.
+
+    `settled` steps were taken before the push, `steps` in all.
+    """
 
     before: np.ndarray
     after: np.ndarray
     executed: Push
     touched: bool
+    settled: int
     steps: int
 
 
@@ -84,18 +88,18 @@ def run(engine: Engine, drawn: Draw, rng: np.random.Generator, noise: float, wat
     """Build the scene, let it settle, push with noise, and let it settle again."""
     scene = drawn.scene
     engine.build(scene)
-    steps = settle(engine, scene, "settle", watch)
+    settled = settle(engine, scene, "settle", watch)
     before = engine.poses()
     if np.abs(before[:, :3] - scene.poses[:, :3]).max() > SHIFTED:
         raise RejectedError("unstable")
     executed = drawn.push.disturbed(rng, noise)
     touched, pushed = apply_push(engine, executed, before[0], watch)
-    steps += pushed + settle(engine, scene, "rest", watch)
+    steps = settled + pushed + settle(engine, scene, "rest", watch)
     after = engine.poses()
     moved = np.abs(after[scene.stack :, :3] - before[scene.stack :, :3])
     if moved.size and moved.max() > STIRRED:
         raise RejectedError("extra_moved")
-    return Outcome(before, after, executed, touched, steps)
+    return Outcome(before, after, executed, touched, settled, steps)
 
 
 def apply_push(engine: Engine, push: Push, target: np.ndarray, watch: Watch | None = None) -> tuple[bool, int]:

@@ -23,7 +23,7 @@ from spare.domains.push.engines import version
 from spare.domains.push.episode import REASONS, tally
 from spare.domains.push.progress import Progress
 from spare.domains.push.relations import domain
-from spare.domains.push.settings import Settings
+from spare.domains.push.settings import Ranges, Settings
 from spare.domains.push.store import Parts, holding
 from spare.errors import DataError, UsageError
 from spare.experience import Experience, concatenate
@@ -42,6 +42,7 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     seed: int = 0,
     engine: str = "bullet",
     noise: float = Settings.noise,
+    ranges: Ranges | None = None,
     jobs: int = 1,
     out: str | os.PathLike[str] | None = None,
     max_rejects: float = 0.2,
@@ -52,11 +53,13 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     stack, share  one height, or several and the share of samples that have each (default: equal)
     extra         blocks that stand aside
     noise         standard deviation, in m, of the noise on the executed xg, yg, zg, d
+    ranges        what sizes, masses and pushes are drawn from, if not the defaults
     jobs          worker processes; -1 for one per core. The result does not depend on it
     out           also write this Parquet file; a run that was killed goes on where it was
     max_rejects   stop with a `DataError` when a larger share of attempts is rejected
     """
-    settings = Settings.make(stack, share, extra=extra, seed=seed, engine=engine, noise=noise)
+    chosen = {"extra": extra, "seed": seed, "engine": engine, "noise": noise, "ranges": ranges or Ranges()}
+    settings = Settings.make(stack, share, **chosen)
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise UsageError(f"samples must be a whole number of at least 1, got {samples!r}")
     run = _Run(settings, samples, workers(jobs), max_rejects)

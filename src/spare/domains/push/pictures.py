@@ -68,11 +68,10 @@ def picture(
     pen = ImageDraw.Draw(image)
     if ghost is not None:
         for size_of, pose in zip(scene.sizes, ghost, strict=False):
-            points = corners(size_of, pose)
-            for a, b in _EDGES:
-                _dashes(pen, large, points[a], points[b], (120, 124, 132))
+            for a, b in edge_lines(size_of, pose):
+                _dashes(pen, large, a, b, (120, 124, 132))
     if push is not None:
-        outline = _outline(push, scene.poses[0])
+        outline = arrow_outline(push, scene.poses[0])
         for a, b in zip(outline, np.roll(outline, -1, axis=0), strict=True):
             _dashes(pen, large, a, b, (26, 107, 191))
     return image.resize((camera.width, camera.height), Image.Resampling.LANCZOS)
@@ -147,7 +146,7 @@ def _box(p: Any, client: int, size: Any, position: Any, turn: Any, colour: tuple
     p.createMultiBody(0, -1, shape, [float(c) for c in position], [float(c) for c in turn], physicsClientId=client)
 
 
-def _outline(push: Push, target: np.ndarray) -> np.ndarray:
+def arrow_outline(push: Push, target: np.ndarray) -> np.ndarray:
     """(7, 3): a flat arrow just above the table, from the gripper's start over the distance d."""
     heading, tip = push.heading(target), 0.035
     shaft = max(0.01, push.d - tip)
@@ -161,7 +160,7 @@ def _outline(push: Push, target: np.ndarray) -> np.ndarray:
 
 def _arrow(p: Any, client: int, push: Push, target: np.ndarray) -> None:
     """The arrow of the push, as a body that is only seen."""
-    vertices = _outline(push, target).tolist()
+    vertices = arrow_outline(push, target).tolist()
     shape = p.createVisualShape(
         p.GEOM_MESH,
         vertices=vertices,
@@ -179,14 +178,19 @@ def corners(size: np.ndarray, pose: np.ndarray) -> np.ndarray:
     return (_CORNERS * size) @ rotation(pose).T + pose[:3]
 
 
+def edge_lines(size: np.ndarray, pose: np.ndarray) -> np.ndarray:
+    """(12, 2, 3): the edges of a box, each from corner to corner."""
+    points = corners(size, pose)
+    return np.array([[points[a], points[b]] for a, b in _EDGES])
+
+
 def _draw_edges(image: Image.Image, depths: np.ndarray, camera: Camera, scene: Scene) -> None:
     """Thin darker lines along the edges that are visible."""
     pen = ImageDraw.Draw(image)
     for size, pose, colour in zip(scene.sizes, scene.poses, colours_of(scene), strict=True):
         dark = tuple(int(255 * 0.55 * part) for part in colour)
-        points = corners(size, pose)
-        for a, b in _EDGES:
-            _line(pen, camera, np.linspace(points[a], points[b], 60), dark, depths)
+        for a, b in edge_lines(size, pose):
+            _line(pen, camera, np.linspace(a, b, 60), dark, depths)
 
 
 def _dashes(

@@ -41,6 +41,16 @@ class Ranges:
     """The side of the square table top."""
     clearance: float = 0.02
     """What is left free between two blocks that stand side by side."""
+    sway: float = 0.03
+    """How much further than half a block's diagonal from the line of the push extra blocks stay away."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "length", "height", "mass", "start", "distance", "grip"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high < math.inf:
+                raise UsageError(f"range {name} must be two positive numbers, the smaller first, got {low}, {high}")
+        if not (self.table > 0 and self.spread >= 0 and self.shift >= 0):
+            raise UsageError("table must be positive, spread and shift must not be negative")
 
 
 @dataclass(frozen=True)
@@ -126,7 +136,7 @@ def capacity(ranges: Ranges, height: int) -> int:
 
 def keep_out(ranges: Ranges, height: int) -> float:
     """How far from the line of the push the stack may reach: half a block's diagonal, and room to sway."""
-    return math.hypot(ranges.width[1], ranges.length[1]) / 2 + 0.03 + 0.01 * height
+    return math.hypot(ranges.width[1], ranges.length[1]) / 2 + ranges.sway + 0.01 * height
 
 
 def _check_stack(heights: tuple[int, ...], shares: tuple[float, ...]) -> None:

@@ -6,7 +6,7 @@ numbers; no handle of an engine does. Both engines use the same time step, frict
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,7 @@ GRIPPER = (0.02, 0.06, 0.012)
 """The gripper is a bar: its size along the push, across it, and its height."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A world of blocks on a table, and a gripper that slides along one line."""
 
