@@ -13,7 +13,7 @@ from tests.properties.answers import assert_close, of_library, of_oracle, pooled
 from tests.strategies import BUCKETS, case, choices, examples, plain, plan, seeds
 
 
-@examples(14)
+@examples(8)
 @given(choices, seeds)
 def test_random_models_in_float64(rnd: random.Random, seed: int) -> None:
     with jax.enable_x64(True):
@@ -21,7 +21,7 @@ def test_random_models_in_float64(rnd: random.Random, seed: int) -> None:
         assert_close(of_library(drawn.model, drawn.data), of_oracle(drawn.oracle, drawn.data), 1e-10, drawn.model)
 
 
-@examples(5)
+@examples(3)
 @given(choices, seeds)
 def test_tied_rules_in_float32(rnd: random.Random, seed: int) -> None:
     drawn = case(plan(rnd, ties=True), seed)
@@ -29,17 +29,17 @@ def test_tied_rules_in_float32(rnd: random.Random, seed: int) -> None:
 
 
 @pytest.mark.parametrize("bucket", ["one", "sixty"])
-@examples(4)
+@examples(3)
 @given(rnd=choices, seed=seeds)
 def test_one_object_and_sixty_in_float32(bucket: str, rnd: random.Random, seed: int) -> None:
     drawn = case(plan(rnd, rules=2), seed, transitions=4, objects=BUCKETS[bucket])
     assert_close(of_library(drawn.model, drawn.data), of_oracle(drawn.oracle, drawn.data), 1e-5, drawn.model)
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [20])
 def test_the_public_functions_say_the_same(seed: int) -> None:
     drawn = pooled(seed)
-    data, columns = drawn.data[:24], np.array(drawn.data.domain.dynamic)
+    data, columns = drawn.data, np.array(drawn.data.domain.dynamic)
     theirs = of_oracle(drawn.oracle, data)
     np.testing.assert_allclose(drawn.model.log_prob(data), theirs.log_prob, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(drawn.model.log_prob_values(data), theirs.log_values, rtol=1e-5, atol=1e-5)
@@ -52,7 +52,7 @@ def test_the_public_functions_say_the_same(seed: int) -> None:
     assert not std[:, static].any()
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [14, 20])
 def test_predict_points_at_the_same_objects(seed: int) -> None:
     drawn = pooled(seed)
     theirs = of_oracle(drawn.oracle, drawn.data[:20])
