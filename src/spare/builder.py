@@ -10,7 +10,7 @@ import numpy as np
 from spare.domain import Domain
 from spare.errors import DataError
 from spare.experience import ActionCall, Experience, State, Transition
-from spare.intake import check_call, check_id, check_state, differing_ids
+from spare.intake import check_call, check_id, check_state, differing_ids, static_moved
 
 
 class Builder:
@@ -35,19 +35,34 @@ class Builder:
             self.dropped += 1
             return self
         check_state(self.domain, state, f"transition {i}, state")
-        for one in state.ids:
-            check_id(one, i)
+        texts = [str(check_id(one, i)) for one in state.ids]
+        if len(set(texts)) != len(texts):  # 1 and "1" are one id once they are texts
+            twice = next(one for one in texts if texts.count(one) > 1)
+            raise DataError(f"transition {i}: object id {twice!r} is there twice; ids must differ")
         check_state(self.domain, next_state, f"transition {i}, next state")
         if set(state.ids) != set(next_state.ids):
             raise DataError(differing_ids(i, state.ids, next_state.ids))
+        if not (np.isfinite(weight) and weight >= 0):
+            raise DataError(f"transition {i}: weight {weight} must be finite and not negative")
         template, objects = check_call(self.domain, state, action, f"transition {i}, action")
         if self._rows and set(info) != set(self._rows[0][0].info):
             raise DataError(f"transition {i}: info {sorted(info)} differs from the first's")
         order = [next_state.ids.index(one) for one in state.ids]
         matched = State(state.ids, next_state.values[order].copy())
         held = State(state.ids, state.values.copy())
+        self._check_static(i, held, matched)
         self._rows.append((Transition(held, action, matched, weight, info), template, objects))
         return self
+
+    def _check_static(self, i: int, before: State, after: State) -> None:
+        for column, prop in enumerate(self.domain.properties):
+            moved = static_moved(before.values[:, column], after.values[:, column])
+            if prop.static and moved.any():
+                one = before.ids[int(np.argmax(moved))]
+                raise DataError(
+                    f"transition {i}, object {one!r}: static property {prop.name!r} changes; "
+                    "declare it without static=True, or repair the data"
+                )
 
     def extend(self, transitions: Iterable[Transition]) -> Builder:
         """Add many transitions."""

@@ -76,7 +76,7 @@ class _View(Sequence[Any]):
             return [self[i] for i in range(*index.indices(self._length))]
         if not -self._length <= index < self._length:
             raise IndexError(f"transition {index} of {self._length}")
-        return self._read(index % self._length)
+        return self._read(int(index) % self._length)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -91,12 +91,17 @@ def _first_bad(domain: Domain, columns: dict[str, Any], i: int) -> str:
     return f"transition {i}, action {template.name!r}, parameter {template.parameters[position]!r}: {value}; {advice}"
 
 
+def static_moved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Where a static property differs by more than rounding."""
+    return np.abs(after - before) > 1e-5 * np.maximum(np.abs(before), 1e-30)
+
+
 def _check_static(experience: Experience) -> None:
     for column, prop in enumerate(experience.domain.properties):
         if not prop.static:
             continue
         before, after = experience.values[:, column], experience.next_values[:, column]
-        moved = np.abs(after - before) > 1e-5 * np.maximum(np.abs(before), 1e-30)
+        moved = static_moved(before, after)
         if moved.any():
             row = int(np.argmax(moved))
             i = int(np.searchsorted(experience.offsets, row, side="right")) - 1

@@ -25,7 +25,7 @@ from spare.errors import DataError, DefinitionError
 from spare.experience import ActionCall, Experience, State
 from spare.intake import check_call, check_state
 from spare.prediction import Prediction, RuleAnswer, describe_model
-from spare.rule import Pointed, Rule, stay_log_values
+from spare.rule import Pointed, Rule, check_variances, stay_log_values
 
 
 @runtime_checkable
@@ -82,6 +82,7 @@ class Model(eqx.Module):
                 raise DefinitionError(f"rule {position} belongs to {rule.domain!r}, not to {domain!r}")
         if self.default_variance.shape != (len(domain.dynamic),):
             raise DefinitionError(f"default_variance: {len(domain.dynamic)} values are needed")
+        check_variances(self.default_variance)
 
     # -- one scene, jit-able ------------------------------------------------------------------------------------
 

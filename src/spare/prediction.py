@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spare.domain import Domain
+from spare.errors import DataError
 from spare.experience import ActionCall, State
 from spare.rule import Rule
 
@@ -57,6 +58,9 @@ class Prediction:
         With `next_state` (objects in any order) what happened stands beside what was expected.
         """
         call = self.action
+        missing = [one for one in self.state.ids if next_state is not None and one not in next_state.ids]
+        if missing:
+            raise DataError(f"the next state lacks objects of the state: {_listing(missing)}")
         names = self.domain.action(call.action).parameters
         given = ", ".join(f"{n}={v:.4g}" for n, v in zip(names, call.parameters, strict=True))
         lines = [f"{call.action}({', '.join(map(str, call.objects))}{'; ' if given else ''}{given})"]

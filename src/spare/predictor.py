@@ -7,12 +7,15 @@ net and a variance net, here with normalisation inside and an ensemble axis (one
 from __future__ import annotations
 
 import abc
+import math
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from spare.errors import DefinitionError
 
 ACTIVATIONS = {"relu": jax.nn.relu, "silu": jax.nn.silu, "tanh": jnp.tanh}
 LOWEST_LOG_VARIANCE, HIGHEST_LOG_VARIANCE = -18.0, 8.0
@@ -116,6 +119,9 @@ def fresh_predictor(
 def linear_predictor(weight: Float[Array, "D O"], bias: Float[Array, " O"], variance: Float[Array, "S Q"]) -> Predictor:
     """N(W x + b, diag variance): the exact predictor of a linear-Gaussian world."""
     shape = variance.shape
+    lowest, highest = math.exp(LOWEST_LOG_VARIANCE), math.exp(HIGHEST_LOG_VARIANCE)
+    if not bool(jnp.all((variance > lowest) & (variance < highest))):
+        raise DefinitionError(f"variance: a predictor can say {lowest:.2g} to {highest:.4g}, got {variance}")
     inputs, outputs = weight.shape
     mean_net = Network((weight[None],), (bias[None],), "relu")
     # Solve bounded(raw) = log(variance) for raw: undo the two softplus clamps.

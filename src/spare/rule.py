@@ -80,6 +80,12 @@ def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) ->
     return total if how == "sum" else total / jnp.maximum(count, 1)
 
 
+def check_variances(variances: Float[Array, " Q"]) -> None:
+    """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
+    if not isinstance(variances, jax.core.Tracer) and not bool(jnp.all((variances >= 0) & jnp.isfinite(variances))):
+        raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
+
+
 class Rule(eqx.Module):
     """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
 
@@ -130,6 +136,7 @@ class Rule(eqx.Module):
                 f"default_variance: {quantities} values are needed ({', '.join(self.domain.dynamic_names)}), "
                 f"got shape {self.default_variance.shape}"
             )
+        check_variances(self.default_variance)
         size = jax.ShapeDtypeStruct((self.input_size,), jnp.float32)
         try:
             shape = eqx.filter_eval_shape(self.predictor, size).mean.shape
