@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from spare.domain import Action, Domain, Frame, Property
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
     from spare.experience import ActionCall, Experience, State, Transition, concatenate
+    from spare.evaluation import Evaluation, evaluate
+    from spare.files import load
+    from spare.learning.api import FitResult, fit
+    from spare.learning.presets import Preset, Search, Training
     from spare.model import Model, TransitionModel
     from spare.predictor import Predictor, fresh_predictor, linear_predictor
     from spare.references import Pointer, Reference, Shell
@@ -27,25 +31,33 @@ _HOMES = {
     "DataError": "errors",
     "DefinitionError": "errors",
     "Domain": "domain",
+    "Evaluation": "evaluation",
     "Experience": "experience",
     "FileError": "errors",
     "FitError": "errors",
+    "FitResult": "learning.api",
     "Frame": "domain",
     "Model": "model",
     "Pointer": "references",
     "Predictor": "predictor",
+    "Preset": "learning.presets",
     "Property": "domain",
     "Reference": "references",
     "Rule": "rule",
+    "Search": "learning.presets",
     "Shell": "references",
     "SpareError": "errors",
     "State": "experience",
+    "Training": "learning.presets",
     "Transition": "experience",
     "TransitionModel": "model",
     "UsageError": "errors",
     "concatenate": "experience",
+    "evaluate": "evaluation",
+    "fit": "learning.api",
     "fresh_predictor": "predictor",
     "linear_predictor": "predictor",
+    "load": "files",
 }
 
 __all__ = [
@@ -55,25 +67,33 @@ __all__ = [
     "DataError",
     "DefinitionError",
     "Domain",
+    "Evaluation",
     "Experience",
     "FileError",
     "FitError",
+    "FitResult",
     "Frame",
     "Model",
     "Pointer",
     "Predictor",
+    "Preset",
     "Property",
     "Reference",
     "Rule",
+    "Search",
     "Shell",
     "SpareError",
     "State",
+    "Training",
     "Transition",
     "TransitionModel",
     "UsageError",
     "concatenate",
+    "evaluate",
+    "fit",
     "fresh_predictor",
     "linear_predictor",
+    "load",
 ]
 
 

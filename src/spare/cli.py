@@ -5,20 +5,37 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
 from spare.commands.bench import Bench
+from spare.commands.demo import Demo
+from spare.commands.evaluate import Evaluate
+from spare.commands.fit import Fit
+from spare.commands.generate import Generate
+from spare.commands.predict import Predict
+from spare.commands.render import Render
+from spare.commands.show import Show
 from spare.errors import SpareError
 
-Commands = Annotated[Bench, tyro.conf.subcommand("bench")] | Annotated[Bench, tyro.conf.subcommand("bench2")]
+COMMANDS: dict[str, type] = {
+    "generate": Generate,
+    "fit": Fit,
+    "show": Show,
+    "evaluate": Evaluate,
+    "predict": Predict,
+    "render": Render,
+    "demo": Demo,
+    "bench": Bench,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, run, and turn every expected error into one sentence and exit code 2."""
+    union: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())]  # noqa: UP007
     command: Any = tyro.cli(
-        Commands,  # type: ignore[arg-type]
+        union,
         prog="spare",
         description="Learn how worlds of objects change when you act on them, as a few readable rules.",
         args=argv,

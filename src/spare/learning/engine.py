@@ -204,10 +204,10 @@ def jointly(training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets
         shuffled = jax.lax.cond(within == 0, lambda: order(k // per_epoch), lambda: shuffled)
         index = jax.lax.dynamic_slice(shuffled, (within * size,), (size,))
         updates, state = adam.update(jax.grad(objective)(pair, index, live(within)), state, pair)
-        pair = optax.apply_updates(pair, updates)
+        pair: Any = optax.apply_updates(pair, updates)
 
         def check() -> Any:
-            loss = joint_loss(cast("tuple[Network, Network]", pair), problem.check, problem.floor, 0.0).sum()
+            loss = joint_loss(pair, problem.check, problem.floor, 0.0).sum()
             better = ~checkable | (loss < lowest)
             return jax.tree.map(lambda new, old: jnp.where(better, new, old), (pair, loss), (best, lowest))
 

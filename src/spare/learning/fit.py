@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,7 +24,8 @@ from spare.density import object_log_density
 from spare.errors import FitError
 from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, Rows, in_parallel, initial_nets, train
 from spare.learning.extract import Extractor, Table, default_variance
-from spare.learning.presets import Preset
+from spare.learning.memo import Memo
+from spare.learning.presets import Preset, Training
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 from spare.rule import Rule
@@ -103,9 +105,15 @@ def _width(aggregators: tuple[str, ...], properties: int) -> int:
     return sum(1 if how == "count" else properties for how in aggregators)
 
 
+Pair = tuple[Shell, Shell]
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """How candidates are trained: preset, weights (n,) of training and validation, padded shape, seed, threads.
+
+    `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
+    finished trainings between runs.
 
     A weight of 0 leaves a transition out. The same seed gives the same bits, whatever the number of threads and
     whoever else is trained: a candidate's own seed depends on the plan's and on its lists alone.
@@ -117,9 +125,8 @@ class Plan:
     capacity: Capacity
     seed: int
     threads: int | None = None
-
-
-Pair = tuple[Shell, Shell]
+    warm: Mapping[Pair, Fitted] = dataclasses.field(default_factory=dict)
+    memo: Memo | None = None
 
 
 def fit_predictors(
@@ -129,13 +136,72 @@ def fit_predictors(
     report: Callable[[Fitted], None] | None = None,
 ) -> list[Fitted]:
     """LearnDist for many candidate rules at once, one per pair (Gamma, Delta); `report` hears of each when done."""
-    calls = [functools.partial(_fit_one, extractor, extractor.table(*pair), plan) for pair in pairs]
+    return fit_jobs(extractor, [(pair, plan) for pair in pairs], plan.threads, report)
+
+
+def fit_jobs(
+    extractor: Extractor,
+    jobs: Sequence[tuple[Pair, Plan]],
+    threads: int | None = None,
+    report: Callable[[Fitted], None] | None = None,
+) -> list[Fitted]:
+    """The same for candidates that each have a plan (weights) of their own, as the rules of EM do."""
+    calls = [functools.partial(_remembered, extractor, extractor.table(*pair), plan) for pair, plan in jobs]
     results: list[Fitted] = []
-    for fitted in in_parallel(calls, plan.threads):
+    for fitted in in_parallel(calls, threads):
         results.append(fitted)
         if report is not None:
             report(fitted)
     return results
+
+
+def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
+    """Train, unless an earlier run already finished exactly this training."""
+    if plan.memo is None:
+        return _fit_one(extractor, table, plan)
+    key = _key(extractor, table, plan)
+    found = plan.memo.get(key)
+    if found is not None:
+        return _revive(found, table, plan.preset.training)
+    fitted = _fit_one(extractor, table, plan)
+    plan.memo.put(key, _preserve(fitted))
+    return fitted
+
+
+def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
+    """Everything that the result of a training depends on, as 32 hex digits."""
+    digest = hashlib.sha256(repr((plan.preset, plan.capacity, plan.seed, table.gamma, table.delta)).encode())
+    digest.update(extractor.experience.fingerprint.encode())
+    warm = plan.warm.get((table.gamma, table.delta))
+    for part in (plan.training, plan.validation, *(_preserve(warm).values() if warm else ())):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
+    """A trained rule as named arrays."""
+    arrays = {"default_variance": fitted.default_variance, "log_prob": fitted.log_prob}
+    arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
+    for member, nets in enumerate(fitted.nets):
+        for label, net in (("mean", nets.mean), ("variance", nets.variance)):
+            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+                arrays[f"{member}.{label}.{layer}.weight"] = np.asarray(weight)
+                arrays[f"{member}.{label}.{layer}.bias"] = np.asarray(bias)
+    return arrays
+
+
+def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> Fitted:
+    """A trained rule from named arrays."""
+    layers = range(len(training.hidden) + 1)
+
+    def net(member: int, label: str) -> Network:
+        weights: Any = tuple(arrays[f"{member}.{label}.{layer}.weight"] for layer in layers)
+        biases: Any = tuple(arrays[f"{member}.{label}.{layer}.bias"] for layer in layers)
+        return Network(weights, biases, training.activation)
+
+    nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(training.members))
+    scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
+    return Fitted(table, nets, scaling, arrays["default_variance"], arrays["log_prob"])
 
 
 def _digest(pair: Pair) -> int:
@@ -151,13 +217,18 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     name = table.gamma.show(extractor.experience.domain.action(extractor.action).objects)
     if not usable.any():
         raise FitError(f"rule [{name}]: it applies to none of the training samples, so there is nothing to learn from")
-    scaling = _scale(table, weights, extractor.experience.domain.resolutions)
-    problem = _problem(table, (weights, plan.validation), scaling, plan, extractor.experience.domain.resolutions)
+    warm = plan.warm.get((table.gamma, table.delta))
+    training = training.shortened() if warm else training
+    resolutions = extractor.experience.domain.resolutions
+    scaling = warm.scaling if warm else _scale(table, weights, resolutions)
+    problem = _problem(table, (weights, plan.validation), scaling, plan, resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
     members, means, variances = [], [], []
     for member in range(training.members):
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
         nets = initial_nets(training, plan.capacity, sizes, rng)
+        if warm:
+            nets = nets._replace(mean=warm.nets[member].mean, variance=warm.nets[member].variance)
         nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)))
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")

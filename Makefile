@@ -1,0 +1,30 @@
+# The two commands of the README are `make demo` and `make test`; each sets up .venv if it is missing.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test setup lint types unit thorough clean
+
+setup:
+	@$(PYTHON) scripts/setup.py
+
+demo: setup
+	@$(BIN)/spare demo --out runs/demo
+
+test: setup lint types unit
+
+lint:
+	$(BIN)/ruff format --check src tests examples benchmarks scripts
+	$(BIN)/ruff check src tests examples benchmarks scripts
+
+types:
+	$(BIN)/pyright
+
+unit:
+	$(BIN)/python -m pytest -n 2
+
+# Every property with many more examples.
+thorough: setup
+	$(BIN)/python -m pytest tests/properties --hypothesis-profile=thorough
+
+clean:
+	rm -rf .venv runs .pytest_cache .ruff_cache .hypothesis

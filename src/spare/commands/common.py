@@ -1,0 +1,39 @@
+"""What several commands share: loading, saving, seeds, the cache of compiled programs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spare.experience import Experience
+    from spare.model import Model
+
+
+def remember_programs() -> None:
+    """Keep compiled programs between runs, in the user's cache folder; SPARE_CACHE=off turns it off."""
+    import jax
+
+    place = os.environ.get("SPARE_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spare"
+    )
+    if place != "off":
+        jax.config.update("jax_compilation_cache_dir", place)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def load_data(path: pathlib.Path, domain: str | None) -> Experience:
+    """The experience in a file, with the domain that the user names or that SPARE ships."""
+    from spare.catalogue import named_domain
+    from spare.experience import Experience
+
+    return Experience.load(path, named_domain(domain))
+
+
+def load_model(path: pathlib.Path, domain: str | None) -> Model:
+    """The model in a file, with the domain that the user names or that SPARE ships."""
+    from spare.catalogue import named_domain
+    from spare.files import load
+
+    return load(path, named_domain(domain))

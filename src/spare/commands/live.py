@@ -1,0 +1,66 @@
+"""A live view of a search: round, candidates, losses so far, remaining time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spare.learning.greedy import Explored, Round
+
+
+class SearchView:
+    """Prints a line per round, and in a terminal a progress bar within it; quiet prints nothing."""
+
+    def __init__(self, action: str, roles: tuple[str, ...], most: int, quiet: bool = False) -> None:
+        self.action, self.roles, self.most, self.quiet = action, roles, most, quiet
+        self._bar: Any = None
+        self._task: Any = None
+        self._lowest = float("inf")
+        self._begin = 0.0
+
+    def round_started(self, number: int, candidates: int) -> None:
+        """Open the round's progress bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._lowest, self._begin = float("inf"), time.perf_counter()
+        console = Console(stderr=True)
+        if self.quiet or not console.is_terminal:
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task(f"{self.action}: round {number}", total=candidates)
+
+    def candidate_done(self, explored: Explored) -> None:
+        """One more trained; show the lowest loss so far."""
+        self._lowest = min(self._lowest, explored.loss)
+        if self._bar is not None:
+            text = f"{self.action}: lowest loss {self._lowest:.2f}  [{explored.gamma.show(self.roles)}]"
+            self._bar.update(self._task, advance=1, description=text[:90])
+
+    def round_ended(self, number: int, round_: Round) -> None:
+        """Close the bar and say what the round decided."""
+        self.close()
+        if self.quiet:
+            return
+        trained = sum(e.trained for e in round_.explored)
+        skipped = len(round_.explored) - trained
+        best = round_.best
+        verdict = "start" if number == 0 else ("kept" if round_.accepted else "not kept")
+        text = f"round {number}: {trained} trained" + (f", {skipped} skipped" if skipped else "")
+        if best is not None:
+            text += f"; best loss {best.loss:.2f} [{best.gamma.show(self.roles)}]"
+            if best.delta != best.gamma:
+                text += f" changes [{best.delta.show(self.roles)}]"
+        if number:
+            text += f"; gain {round_.improvement:+.2f} nats (p = {round_.p_value:.2g}): {verdict}"
+        print(f"{text}  ({round_.seconds:.1f} s)", file=sys.stderr)
+
+    def close(self) -> None:
+        """Stop the bar, if there is one."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
