@@ -309,5 +309,5 @@ seeds = st.integers(0, 2**31 - 1)
 
 def examples(count: int) -> settings:
     """This many examples by default; the `thorough` profile decides for itself."""
-    chosen = settings.default.max_examples
+    chosen = settings().max_examples
     return settings(max_examples=chosen if chosen >= 1000 else count)

@@ -76,7 +76,7 @@ def test_something_to_act_on_and_to_predict_is_needed() -> None:
 
 
 def test_formulas_are_traced_over_the_properties() -> None:
-    for formula, message in (
+    formulas: tuple[tuple[Any, str], ...] = (
         (lambda o, p: o.z < p.z, "reference 'f': unknown property 'z'; valid: x"),
         (lambda o, p: o["nope"] < 1, "unknown property 'nope'; valid: x"),
         (lambda o, p: o.x - p.x, "reference 'f'"),
@@ -84,9 +84,11 @@ def test_formulas_are_traced_over_the_properties() -> None:
         (lambda o, p: jnp.zeros((2, 2), bool), "reference 'f'"),
         (lambda o, p: 1 / 0, "division by zero"),
         (lambda o, p: bool(o.x > p.x), "its formula fails on objects with properties x"),
-    ):
+    )
+    reference: Any = spare.Reference
+    for formula, message in formulas:
         with pytest.raises(spare.DefinitionError, match=message):
-            make(references=[spare.Reference("f", formula)])
+            make(references=[reference("f", formula)])
     with pytest.raises(spare.DefinitionError, match="unknown property 'z'"):
         make(references=[spare.Reference.closest("c", lambda o, p: o.z - p.z)])
     with pytest.raises(spare.DefinitionError, match="unknown property 'z'"):

@@ -89,11 +89,12 @@ def test_derived_references_keep_names_and_aggregators() -> None:
 def test_references_that_make_no_sense() -> None:
     between = spare.Reference("between", lambda o, p, q: (o.x > p.x) & (o.x < q.x))
     above = spare.Reference("above", lambda o, p: o.x > p.x)
+    make: Any = spare.Reference
     for attempt, message in (
-        (lambda: spare.Reference("f", lambda o: o.x > 0), "at least one argument"),
-        (lambda: spare.Reference("f", lambda *objects: True), "at least one argument"),
-        (lambda: spare.Reference("f", lambda o, p, *, k: True), "at least one argument"),
-        (lambda: spare.Reference("f", lambda o, p=1, q=2: True), "at least one argument"),
+        (lambda: make("f", lambda o: o.x > 0), "at least one argument"),
+        (lambda: make("f", lambda *objects: True), "at least one argument"),
+        (lambda: make("f", lambda o, p, *, k: True), "at least one argument"),
+        (lambda: make("f", lambda o, p=1, q=2: True), "at least one argument"),
         (lambda: between.closure(), "closure needs a reference of arity 1, this one has 2"),
         (lambda: between.inverse(), "inverse needs a reference of arity 1"),
         (lambda: above & between, "their arities differ"),

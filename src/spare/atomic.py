@@ -19,9 +19,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     either the old content or the new. Trouble with the file system is raised as a `FileError`.
     """
     final = pathlib.Path(path)
-    if not final.parent.is_dir():
+    if not os.path.isdir(final.parent):
         raise FileError(f"{final}: the folder {final.parent} does not exist; create it first")
-    if final.is_dir():
+    if os.path.isdir(final):  # unlike Path.is_dir, false for a name that is too long
         raise FileError(f"{final}: this is a folder; give the name of a file")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".tmp", dir=final.parent)

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.batches import Scene
@@ -82,7 +83,7 @@ def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) ->
 
 def check_variances(variances: Float[Array, " Q"]) -> None:
     """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
-    if not isinstance(variances, jax.core.Tracer) and not bool(jnp.all((variances >= 0) & jnp.isfinite(variances))):
+    if not isinstance(variances, Tracer) and not bool(jnp.all((variances >= 0) & jnp.isfinite(variances))):
         raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
 
 
