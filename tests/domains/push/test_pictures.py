@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -141,6 +143,17 @@ def test_six_representative_instances(mixed):
     for row, column in itertools.product(range(2), range(3)):
         tile = sheet.crop((column * 132, row * 112, column * 132 + 120, row * 112 + 100))
         assert _reddish(tile).sum() > 10
+
+
+def test_the_gallery_page_carries_its_pictures(mixed):
+    document = figures.gallery_page(mixed[1], (96, 72))
+    codes = re.findall(r'src="data:image/png;base64,([^"]+)"', document)
+    assert len(codes) == document.count("<img") == 6
+    for code in codes:
+        with Image.open(io.BytesIO(base64.b64decode(code))) as image:
+            assert image.size == (2 * 96 + 16, 72 + 64)
+    assert "http" not in document
+    assert document.count("the target moves") == 6
 
 
 def test_fewer_than_six(mixed):

@@ -128,12 +128,18 @@ def save_gif(images: list[Image.Image], target: io.BytesIO) -> None:
 
 
 def representative(data: Experience, count: int = 6) -> list[int]:
-    """Indices of `count` transitions, from those whose target moves least to those where it moves most."""
+    """Indices of `count` transitions: all stack heights in turn, from little motion of the target to much."""
     rows = data.offsets[:-1] + data.objects[:, 0]
     moved = np.linalg.norm((data.next_values - data.values)[rows, :2], axis=1)
-    order = np.argsort(moved, kind="stable")
-    places = (np.arange(min(count, len(data))) + 0.5) / min(count, len(data)) * len(data)
-    return [int(order[int(place)]) for place in places]
+    heights, count = np.unique(data.info["height"]), min(count, len(data))
+    chosen: list[int] = []
+    for k in range(count):
+        free = np.setdiff1d(np.flatnonzero(data.info["height"] == heights[k % len(heights)]), chosen)
+        if not len(free):
+            free = np.setdiff1d(np.arange(len(data)), chosen)
+        ranked = free[np.argsort(moved[free], kind="stable")]
+        chosen.append(int(ranked[int((k + 0.5) / count * len(ranked))]))
+    return sorted(chosen, key=lambda index: (moved[index], index))
 
 
 def gallery(data: Experience, size: tuple[int, int] = (560, 460)) -> Image.Image:
@@ -152,13 +158,13 @@ def _tile(scenario: Scenario, size: tuple[int, int]) -> Image.Image:
     return picture(scenario.at(scenario.outcome.before), push=scenario.push, gripper=start, camera=camera)
 
 
-def gallery_page(data: Experience) -> str:
+def gallery_page(data: Experience, size: tuple[int, int] = (560, 460)) -> str:
     """A self-contained HTML page: six instances, each before and after, with a line of text."""
     cards = []
     for index in representative(data):
         scenario = simulate_again(data, index)
         memory = io.BytesIO()
-        before_and_after(scenario, (560, 460)).save(memory, "PNG", optimize=True)
+        before_and_after(scenario, size).save(memory, "PNG", optimize=True)
         code = base64.b64encode(memory.getvalue()).decode()
         text = html.escape(describe(scenario))
         cards.append(f'<figure><img alt="{text}" src="data:image/png;base64,{code}"></figure>')

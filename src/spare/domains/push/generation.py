@@ -134,7 +134,7 @@ class _Run:
 def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Iterator[Chunk]:
     """Chunks as they are finished, in any order; a pool whose worker died is replaced."""
     from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     missing, deaths = dict.fromkeys(spans), 0
     while missing:
@@ -146,7 +146,7 @@ def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Ite
                 del missing[chunk.start, chunk.stop]
                 deaths = 0
                 yield chunk
-        except TerminatedWorkerError as error:
+        except BrokenProcessPool as error:
             deaths += 1
             if deaths > RESTARTS:
                 raise DataError(f"workers died {deaths} times without finishing a chunk: {error}") from error

@@ -25,6 +25,8 @@ POLICY = (
     "img-src data: blob:; font-src data:; connect-src data: blob:; worker-src data: blob:; child-src data: blob:"
 )
 
+_THIN: dict[str, Any] = {"thickness": 1.5, "thickness_units": "screen"}
+
 
 def page(scenario: Scenario) -> str:
     """The document: drag to turn, scroll to zoom, play the push on the time line."""
@@ -79,7 +81,7 @@ def _add_blocks(scene: Any, scenario: Scenario) -> list[Any]:
     scene.add_box("/table", _colour(TABLE), (SIDE, SIDE, 0.03), position=(0.0, 0.0, -0.015))
     before, stack = scenario.outcome.before, scenario.scene.stack
     lines = np.concatenate([edge_lines(scenario.scene.sizes[k], before[k]) for k in range(stack)])
-    scene.add_line_segments("/was", lines.astype(np.float32), (120, 124, 132))
+    scene.add_line_segments("/was", lines.astype(np.float32), (120, 124, 132), **_THIN)
     return [
         scene.add_box(f"/block/{k}", _colour(colour), tuple(size))
         for k, (size, colour) in enumerate(zip(scenario.scene.sizes, colours_of(scenario.scene), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,8 @@ class Progress:
         self._total, self._shown = total, shown
         self._bar: Any = None
         self._task: Any = None
-        self._rejects = self._touched = self._done = 0
+        self._rejects = self._touched = self._done = self._found = 0
+        self._began = 0.0
 
     def __enter__(self) -> Progress:
         if self._shown:
@@ -45,6 +47,7 @@ class Progress:
         """Begin, with chunks that an earlier run finished."""
         for part in found:
             self._count(part)
+        self._found, self._began = self._done, time.monotonic()
         if self._bar is not None:
             self._task = self._bar.add_task(
                 "",
@@ -60,11 +63,11 @@ class Progress:
         self._count(part)
         if self._bar is None:
             return
-        speed = self._bar.tasks[self._task].speed
+        speed = (self._done - self._found) / max(1e-3, time.monotonic() - self._began)
         self._bar.update(
             self._task,
             completed=self._done,
-            rate=f"{speed:.0f}/s" if speed else "",
+            rate=f"{speed:.0f}/s",
             rejects=self._rejects,
             touched=self._share(),
         )
