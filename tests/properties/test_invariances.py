@@ -14,8 +14,8 @@ import spare
 from tests.properties.answers import assert_close, of_library, pooled
 from tests.strategies import Case, plain
 
-# 5: ties of different references; 14: overlapping slots, arity 2, lower scores; 20: everything, with sets and ties.
-pool = pytest.mark.parametrize("seed", [5, 14, 20])
+# 5: ties, and none applying; 14: overlapping slots, sets, arity 2, lower scores.
+pool = pytest.mark.parametrize("seed", [5, 14])
 
 
 def rebuilt(data: spare.Experience, **changes: np.ndarray) -> spare.Experience:
@@ -64,7 +64,7 @@ def with_stranger(drawn: Case) -> spare.Experience:
     )
 
 
-@pytest.mark.parametrize("seed", [14, 20])
+@pytest.mark.parametrize("seed", [14])
 def test_an_object_that_no_reference_reaches(seed: int) -> None:
     drawn, tested = pooled(seed), 0
     extended = with_stranger(drawn)
@@ -91,7 +91,7 @@ def test_an_object_that_no_reference_reaches(seed: int) -> None:
     assert tested > 10
 
 
-@pytest.mark.parametrize("seed", [5, 20])
+@pytest.mark.parametrize("seed", [5])
 def test_duplicating_every_rule_changes_nothing(seed: int) -> None:
     drawn = pooled(seed)
     doubled = spare.Model(drawn.model.domain, [*drawn.model.rules, *drawn.model.rules], drawn.model.default_variance)

@@ -28,7 +28,7 @@ def chosen(drawn: Case, kind: str) -> int:
     raise AssertionError(f"no transition with {kind}")
 
 
-SITUATIONS = [(20, "tie"), (14, "overlap"), (14, "none")]
+SITUATIONS = [(5, "tie"), (14, "overlap"), (14, "none")]
 situations = pytest.mark.parametrize(("seed", "kind"), SITUATIONS)
 
 
@@ -92,7 +92,7 @@ def test_static_properties_never_move(seed: int, kind: str) -> None:
 
 
 def test_the_expected_log_density_of_draws_is_the_oracles() -> None:
-    drawn, i, sample = draws(20, "tie")
+    drawn, i, sample = draws(5, "tie")
     world, call, _ = plain(drawn.data, i)
     names = drawn.data.domain.property_names
     joints, rng = drawn.oracle.joints(world, call), np.random.default_rng(0)
