@@ -74,7 +74,7 @@ def all_shells(domain: Domain, action: str, longest: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MixtureRule:
-    """(A, pi, Phi): transition rules for the heaviest shells, each a `Model` that also covers what it does not apply to."""
+    """(A, pi, Phi): the heaviest shells, each as a `Model` that also covers the samples its rule does not apply to."""
 
     action: str
     shells: ShellWeights

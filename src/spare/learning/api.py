@@ -3,65 +3,98 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from spare.domain import Domain
 from spare.errors import FitError
 from spare.experience import Experience
+from spare.learning.em import Mixing
 from spare.learning.extract import Extractor, default_variance
 from spare.learning.fit import Plan, capacity_for
-from spare.learning.greedy import GreedySearch, Listener, SearchResult
+from spare.learning.greedy import GreedySearch, SearchResult
+from spare.learning.many import ManyResult, better_by_test, learn_rules
+from spare.learning.memo import Memo
 from spare.learning.pointing import Pointing
 from spare.learning.presets import Preset, find_preset
 from spare.model import Model
+
+MOST_RULES = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
     """What learning gives back: the model, how it was found, and what a user should know about it.
 
-    `history` has one `SearchResult` per action template that occurs; `notes` are sentences for people.
+    `history` has one `SearchResult` (one rule) or `ManyResult` (several) per action template that occurs; `notes`
+    are sentences for people.
     """
 
     model: Model
-    history: tuple[SearchResult, ...]
+    history: tuple[SearchResult | ManyResult, ...]
     preset: Preset
     seed: int
     notes: tuple[str, ...]
 
 
-def fit(
+def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword with a default
     domain: Domain,
     experience: Experience,
     *,
     seed: int,
     preset: str | Preset = "default",
+    rules: int | Mixing | Literal["auto"] = 1,
     threads: int | None = None,
-    listener: Callable[[str], Listener] | None = None,
+    listener: Callable[[str], Any] | None = None,
+    memo: Memo | None = None,
     **search: Any,
 ) -> FitResult:
-    """Learn a model of one rule per action template (sections 4.1 and 4.2 of the paper).
+    """Learn a model from experience: one search per action template (sections 4.1 to 4.3 of the paper).
 
-    `preset` is `default`, `paper` or a `Preset`; further keywords override its search settings, such as
-    `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
+    `preset` is `default`, `paper` or a `Preset`; `rules` is how many rules to learn for each action (a `Mixing` says
+    more about how, `"auto"` lets held-out likelihood decide). Further keywords override the preset's search
+    settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
     """
     chosen = find_preset(preset)
     chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
     data, notes = prepare(domain, experience)
     domain = data.domain
-    results = []
+    task = Task(chosen, seed, threads, memo)
+    results: list[SearchResult | ManyResult] = []
     for index, action in enumerate(domain.actions):
         rows = np.flatnonzero(data.action == index)
         if not len(rows):
             notes.append(f"action {action.name!r} never occurs: no rule was learned for it")
             continue
         view = listener(action.name) if listener else None
-        results.append(learn_rule(data[rows], action.name, chosen, seed, threads, view))
-    rules = [rule for result in results for rule in result.model.rules]
-    return FitResult(Model(domain, rules, _default(data, results)), tuple(results), chosen, seed, tuple(notes))
+        results.append(task.learn(data[rows], action.name, rules, view))
+    learned = [rule for result in results for rule in result.model.rules]
+    facts = provenance(chosen, seed, data, results)
+    return FitResult(Model(domain, learned, _default(data, results), facts), tuple(results), chosen, seed, tuple(notes))
+
+
+def provenance(
+    chosen: Preset, seed: int, data: Experience, results: Sequence[SearchResult | ManyResult]
+) -> dict[str, Any]:
+    """Where a model comes from: versions, seed, settings, data, and each rule's share where there are several."""
+    facts: dict[str, Any] = {
+        "spare": importlib.metadata.version("spare-models"),
+        "jax": importlib.metadata.version("jax"),
+        "preset": chosen.name,
+        "seed": seed,
+        "data": data.fingerprint,
+        "transitions": len(data),
+    }
+    shares = [
+        {"share": round(one.share, 4), "typical": one.typical}
+        for result in results
+        if isinstance(result, ManyResult)
+        for one in result.shares
+    ]
+    return {**facts, "rules": shares} if shares else facts
 
 
 def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[str]]:
@@ -107,22 +140,47 @@ def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndar
     return np.where(chosen, 0.0, weights), np.where(chosen, weights, 0.0)
 
 
-def learn_rule(
-    data: Experience,
-    action: str,
-    chosen: Preset,
-    seed: int,
-    threads: int | None = None,
-    listener: Listener | None = None,
-) -> SearchResult:
-    """One greedy search on transitions of one action."""
-    weights = split_weights(data.weights, chosen.search.validation, seed)
-    extractor = make_extractor(data, action, chosen)
-    plan = Plan(chosen, *weights, capacity_for(extractor, chosen.search.max_references), seed, threads)
-    return GreedySearch(extractor, plan, listener).run()
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """How the transitions of one action are learned from."""
+
+    preset: Preset
+    seed: int
+    threads: int | None = None
+    memo: Memo | None = None
+
+    def plan(self, data: Experience, extractor: Extractor) -> Plan:
+        """The training plan for all of `data`, a validation share held out."""
+        weights = split_weights(data.weights, self.preset.search.validation, self.seed)
+        capacity = capacity_for(extractor, self.preset.search.max_references)
+        return Plan(self.preset, *weights, capacity, self.seed, self.threads, memo=self.memo)
+
+    def learn(
+        self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None
+    ) -> SearchResult | ManyResult:
+        """One rule by greedy search, or several by EM."""
+        if rules == "auto":
+            return self._auto(data, action, view)
+        mixing = rules if isinstance(rules, Mixing) else Mixing(rules)
+        extractor = make_extractor(data, action, self.preset)
+        plan = self.plan(data, extractor)
+        if mixing.rules == 1:
+            return GreedySearch(extractor, plan, view.stage("search") if hasattr(view, "stage") else view).run()
+        return learn_rules(extractor, plan, mixing, view)
+
+    def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:
+        """Add rules while held-out samples are explained better for it; then learn again from all samples."""
+        seen, held_out = data.split(self.preset.search.validation, self.seed)
+        chosen, best = 1, self.learn(seen, action, 1, view)
+        for count in range(2, MOST_RULES + 1):
+            trial = self.learn(seen, action, count, view)
+            if not better_by_test(best.model, trial.model, held_out, self.preset.search.alpha):
+                break
+            chosen, best = count, trial
+        return self.learn(data, action, chosen, view)
 
 
-def _default(data: Experience, results: list[SearchResult]) -> np.ndarray:
+def _default(data: Experience, results: Sequence[SearchResult | ManyResult]) -> np.ndarray:
     """Sigma_default of the whole model: that of the only search, or the empirical one over all transitions."""
     if len(results) == 1:
         return np.asarray(results[0].model.default_variance)

@@ -64,6 +64,29 @@ class Extractor:
             raise FitError(f"values beyond {LARGEST:g} cannot be learned in 32-bit floats; rescale the properties")
         return Table(gamma, delta, x, np.where(keep, y, 0.0), np.where(keep, spread, 0.0), size, applies, outputs)
 
+    def partial(self, gamma: Shell, delta: Shell) -> Table:
+        """The same for every sample, whether the rule applies or not; NaN where a slot is empty."""
+        inputs, outputs = self.pointing.masks(gamma), self.pointing.masks(delta)
+        held, size = self.pointing.held(inputs), self.pointing.held(outputs).T
+        y, spread = self._targets(outputs, size)
+        x = self._features(gamma, inputs)
+        owner = self._slot_of_feature(gamma)
+        x = np.where((held > 0)[owner].T | (owner < 0), x, np.nan)
+        y = np.where((size > 0)[:, :, None], y, np.nan)
+        return Table(gamma, delta, x, y, spread, size, np.all(size > 0, axis=1), outputs)
+
+    def _slot_of_feature(self, gamma: Shell) -> np.ndarray:
+        """Which slot each entry of x describes; -1 for the action's parameters."""
+        domain = self.experience.domain
+        template = domain.action(self.action)
+        owner = [-1] * len(template.parameters)
+        owner += [role for role in range(gamma.roles) for _ in self.inputs]
+        for t, pointer in enumerate(gamma):
+            aggregators = domain.reference(pointer.reference).aggregators
+            width = sum(1 if how == "count" else len(self.inputs) for how in aggregators)
+            owner += [gamma.roles + t] * width
+        return np.array(owner, int)
+
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
         columns = [domain.property_names.index(name) for name in self.inputs]

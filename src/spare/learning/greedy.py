@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from spare.errors import FitError
-from spare.learning.extract import Extractor, default_variance
+from spare.learning.extract import Extractor, Table, default_variance
 from spare.learning.fit import Fitted, Pair, Plan, fit_predictors
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.model import Model
@@ -66,7 +66,8 @@ class SearchResult:
     """The lists found, the trained rule, and how the search went.
 
     fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth and pruning;
-    explored: every candidate that was trained, inner searches included.
+    explored: every candidate that was trained, inner searches included; losses (n,): -log p of every sample under
+    the result, whether its rule applies or not.
     """
 
     action: str
@@ -74,9 +75,11 @@ class SearchResult:
     fitted: tuple[Fitted, Fitted]
     rounds: tuple[Round, ...]
     explored: tuple[Explored, ...]
+    losses: np.ndarray
     model: Model
 
 
+@runtime_checkable
 class Listener(Protocol):
     """Hears how a search goes, for live views."""
 
@@ -100,6 +103,11 @@ class _Trial:
     explored: Explored
     fitted: Fitted
     losses: np.ndarray
+
+    @property
+    def pair(self) -> Pair:
+        """(Gamma, Delta)."""
+        return self.explored.gamma, self.explored.delta
 
 
 class GreedySearch:
@@ -126,6 +134,8 @@ class GreedySearch:
             trial, more = self._climb(first, moves)
             if self.preset.search.prune:
                 trial, more = self._prune_and_climb(trial, more, moves)
+                if self.preset.search.stop == "paired" and self.preset.search.delta == "same":
+                    trial, more = self._look_inside_sets(trial, more, moves)
         empty = self._empty.fitted if self._empty else trial.fitted
         return SearchResult(
             self.extractor.action,
@@ -133,6 +143,7 @@ class GreedySearch:
             (trial.fitted, empty),
             (*rounds, *more),
             tuple(self._explored),
+            trial.losses,
             self.model(trial),
         )
 
@@ -184,22 +195,63 @@ class GreedySearch:
     ) -> tuple[_Trial, list[Round]]:
         rounds: list[Round] = []
         while True:
-            pairs = list(moves((current.explored.gamma, current.explored.delta)))
+            pairs = list(moves(current.pair))
             if not pairs:
                 return current, rounds
-            begin, number = time.perf_counter(), first + len(rounds)
-            wanted, skipped = self._screen(current, pairs)
-            if self.listener:
-                self.listener.round_started(number, len(wanted))
-            trials = self._train(wanted)
-            best, accepted, test = self._judge(current, trials)
-            round_ = self._round([*(t.explored for t in trials), *skipped], best, accepted, test, begin)
+            best, round_ = self._step(current, pairs, current, first + len(rounds))
             rounds.append(round_)
-            if self.listener:
-                self.listener.round_ended(number, round_)
-            if best is None or not accepted:
+            if best is None or not round_.accepted:
                 return current, rounds
             current = best
+
+    def _step(
+        self, current: _Trial, pairs: Sequence[Pair], rival: _Trial, number: int, stop: str | None = None
+    ) -> tuple[_Trial | None, Round]:
+        """Train what is worth training of `pairs`, which start from `current`; judge the best against `rival`."""
+        begin = time.perf_counter()
+        wanted, skipped = self._screen(current, pairs)
+        if self.listener:
+            self.listener.round_started(number, len(wanted))
+        trials = self._train(wanted)
+        best, accepted, test = self._judge(rival, trials, stop)
+        round_ = self._round([*(t.explored for t in trials), *skipped], best, accepted, test, begin)
+        if self.listener:
+            self.listener.round_ended(number, round_)
+        return best, round_
+
+    def _look_inside_sets(
+        self, current: _Trial, rounds: list[Round], moves: Callable[[Pair], Iterator[Pair]]
+    ) -> tuple[_Trial, list[Round]]:
+        """A set that comes first hides its members: each adds little beside it, yet together they replace it.
+
+        So try other pointers in the place of a set, also after growing past it by any improvement; what is kept
+        must beat the shell found so far by the paired test. Lists without a set of several objects are left alone.
+        """
+        tentative = current
+        while True:
+            known = {(e.gamma, e.delta) for e in self._explored}
+            swaps = [pair for less in self._without_sets(tentative) for pair in moves((less, less))]
+            best, round_ = self._step(
+                tentative, [pair for pair in swaps if pair not in known], current, len(rounds) + 1
+            )
+            if round_.explored:
+                rounds = [*rounds, round_]
+            if best is not None and round_.accepted:
+                current, rounds = self._prune_and_climb(best, rounds, moves)
+                tentative = current
+                continue
+            longer = list(moves(tentative.pair)) if swaps else []
+            best, round_ = self._step(tentative, longer, tentative, len(rounds) + 1, "paper")
+            if best is None or not round_.accepted:
+                return current, rounds
+            rounds, tentative = [*rounds, round_], best
+
+    def _without_sets(self, trial: _Trial) -> list[Shell]:
+        """The list without each pointer that finds several objects in some sample and that no other one needs."""
+        shell, pointing = trial.explored.gamma, self.extractor.pointing
+        several = (pointing.held(pointing.masks(shell)) > 1).any(axis=1)[shell.roles :]
+        less = [_without(shell, int(position)) for position in np.flatnonzero(several)]
+        return [one for one in less if one is not None]
 
     def _prune_and_climb(
         self, current: _Trial, rounds: list[Round], moves: Callable[[Pair], Iterator[Pair]]
@@ -257,44 +309,52 @@ class GreedySearch:
                 return current, rounds
             current = best
 
-    def _judge(self, current: _Trial, trials: Sequence[_Trial]) -> tuple[_Trial | None, bool, tuple[float, float]]:
+    def _judge(
+        self, current: _Trial, trials: Sequence[_Trial], stop: str | None = None
+    ) -> tuple[_Trial | None, bool, tuple[float, float]]:
         """(best of the round, is it kept, (improvement, p-value))."""
         if not trials:
             return None, False, (0.0, 1.0)
         best = min(trials, key=lambda trial: trial.explored.loss)
         improvement, p_value = paired_improvement(current.losses, best.losses, self.validation)
-        if self.preset.search.stop == "paper":
+        if (stop or self.preset.search.stop) == "paper":
             return best, improvement > 0, (improvement, p_value)
         return best, improvement > 0 and p_value < self.preset.search.alpha, (improvement, p_value)
 
     def _screen(self, current: _Trial, pairs: Sequence[Pair]) -> tuple[list[Pair], list[Explored]]:
-        """Leave out pairs that can bring nothing: the same objects as a slot already there, or no sample at all."""
-        pointing = self.extractor.pointing
-        roles = self.extractor.experience.domain.action(self.extractor.action).objects
+        """Leave out pairs that can bring nothing, and say why."""
         wanted: list[Pair] = []
         skipped: list[Explored] = []
         seen: dict[tuple[bytes, ...], Pair] = {}
-        usable = np.repeat(self.training > 0, self.extractor.experience.counts)
+        roles = self.extractor.experience.domain.action(self.extractor.action).objects
         for pair in pairs:
-            note, key = "", []
-            for old, shell in zip((current.explored.gamma, current.explored.delta), pair, strict=True):
-                masks = pointing.masks(shell)
-                key.append(masks.tobytes())
-                for slot in range(old.slots if len(shell) > len(old) else 0):
-                    if np.array_equal(masks[-1], masks[slot]):
-                        note = f"selects the same objects as {shell.slot_names(roles)[slot]} on every sample"
-                if not (masks & usable).any(axis=1).all():
-                    note = "applies to no training sample"
-            twin = seen.setdefault(tuple(key), pair)
+            note = self._useless(current.fitted.table, pair)
+            twin = seen.setdefault(tuple(self.extractor.pointing.masks(shell).tobytes() for shell in pair), pair)
             if not note and twin != pair:
                 note = f"selects the same objects as [{twin[0].show(roles)}]"
-            if not note and not self.extractor.table(*pair).applies[self.training > 0].any():
-                note = "applies to no training sample"
             if note:
                 skipped.append(Explored(*pair, note=note))
             else:
                 wanted.append(pair)
         return wanted, skipped
+
+    def _useless(self, parent: Table, pair: Pair) -> str:
+        """Why a longer pair cannot be better: no sample, or the same objects as a slot before wherever it applies."""
+        table, used = self.extractor.table(*pair), self.training > 0
+        if not table.applies[used].any():
+            return "applies to no training sample"
+        if not np.array_equal(table.applies[used], parent.applies[used]):
+            return ""
+        roles = self.extractor.experience.domain.action(self.extractor.action).objects
+        inside = np.repeat(table.applies, self.extractor.experience.counts)
+        for old, shell in zip((parent.gamma, parent.delta), pair, strict=True):
+            if shell == old or not len(shell):
+                continue
+            masks = self.extractor.pointing.masks(shell)[:, inside]
+            for slot in range(shell.slots - 1):
+                if np.array_equal(masks[-1], masks[slot]):
+                    return f"selects the same objects as {shell.slot_names(roles)[slot]} on every sample"
+        return ""
 
     def _train(self, pairs: Sequence[Pair]) -> list[_Trial]:
         trials: list[_Trial] = []
@@ -380,9 +440,15 @@ def _without_one(pair: Pair) -> list[Pair]:
 
 def _shorter(shell: Shell) -> Iterator[Shell]:
     for position in range(len(shell)):
-        slot = shell.roles + position
-        rest = [pointer for k, pointer in enumerate(shell) if k != position]
-        if any(slot in pointer.arguments for pointer in rest):
-            continue
-        moved = [Pointer(p.reference, tuple(a - (a > slot) for a in p.arguments)) for p in rest]
-        yield Shell(shell.roles, tuple(moved))
+        less = _without(shell, position)
+        if less is not None:
+            yield less
+
+
+def _without(shell: Shell, position: int) -> Shell | None:
+    """The shell without one pointer, or None if another starts from what it finds."""
+    slot = shell.roles + position
+    rest = [pointer for k, pointer in enumerate(shell) if k != position]
+    if any(slot in pointer.arguments for pointer in rest):
+        return None
+    return Shell(shell.roles, tuple(Pointer(p.reference, tuple(a - (a > slot) for a in p.arguments)) for p in rest))

@@ -70,7 +70,7 @@ def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, fo
         owner = os.read(lock, 64).decode(errors="replace").strip()
         os.close(lock)
         raise FileError(
-            f"{folder}: another run (process {owner or 'unknown'}) is writing here; wait for it, or choose another --out"
+            f"{folder}: another run (process {owner or 'unknown'}) is writing here; wait for it, or choose another name"
         ) from None
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())

@@ -1,0 +1,265 @@
+"""Many rules from one experience (section 4.3): a clustering start, then an EM-like alternation.
+
+1. k-means on what a single rule sees gives memberships z (n, K).
+2. For each rule, a greedy search on samples weighted by z starts its distribution pi over shells.
+3. M-step: train the kappa heaviest shells of every rule on its weighted samples; samples vote for the shell that
+   explains them best; pi is shared out by votes; train again where the heaviest shells changed.
+4. E-step: z_ij is multiplied by the likelihood of sample i under mixture rule j, and normalised.
+5. Repeat 3 and 4 until memberships settle. Everything is in log space; a floor lets a membership recover.
+
+Multiplying memberships anew each time hardens them; the likelihood need not rise at every step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from spare.errors import FitError, UsageError
+from spare.learning.clustering import Clustering, features, memberships
+from spare.learning.extract import Extractor
+from spare.learning.fit import Fitted, Plan, fit_jobs
+from spare.learning.greedy import GreedySearch, Listener, SearchResult
+from spare.mixture_rule import ShellWeights, all_shells, mix
+from spare.references import Shell
+
+NEGLIGIBLE = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """Settings of the many-rule learner.
+
+    rules K; kappa: trained shells per rule; epsilon: weight kept for unexplored shells; iterations and tolerance
+    (mean absolute change of memberships) say when to stop; floor: the smallest membership; restart: give a rule
+    that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed.
+    """
+
+    rules: int
+    clustering: Clustering = dataclasses.field(default_factory=Clustering)
+    kappa: int = 3
+    epsilon: float = 0.05
+    iterations: int = 8
+    tolerance: float = 2e-3
+    floor: float = 1e-4
+    restart: bool = True
+    warm: bool = True
+    warm_below: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.rules < 1:
+            raise UsageError(f"the number of rules must be 1 or more, got {self.rules}")
+        if self.kappa < 1 or self.iterations < 0:
+            raise UsageError("EM: kappa must be at least 1 and iterations at least 0")
+        if not (0 <= self.epsilon < 1 and 0 < self.floor < 1 / self.rules):
+            raise UsageError("EM: epsilon must be in [0, 1) and the floor in (0, 1 / rules)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Iteration:
+    """After one M- and E-step: memberships (n, K), each rule's shell weights, likelihood, and what was flagged.
+
+    log_likelihood: mean over samples of log sum_j share_j p(s' | s, a; T_j); change: mean absolute change of z.
+    """
+
+    number: int
+    memberships: np.ndarray
+    shells: tuple[ShellWeights, ...]
+    log_likelihood: float
+    change: float
+    starved: tuple[int, ...]
+    seconds: float
+
+
+class EMListener(Protocol):
+    """Hears how EM goes, for live views."""
+
+    def stage(self, text: str) -> Listener | None:
+        """A part begins (the single rule, the search of rule j); the listener for its search, if any."""
+        ...
+
+    def iteration(self, done: Iteration, most: int) -> None:
+        """One iteration is over."""
+        ...
+
+
+@dataclasses.dataclass
+class RuleState:
+    """One mixture rule while it is learned: pi, and the trained predictors of its heaviest shells."""
+
+    shells: ShellWeights
+    fitted: dict[Shell, Fitted]
+    weights: np.ndarray
+
+    def losses(self, shell: Shell, empty: Shell) -> np.ndarray:
+        """-log p of every sample; by the empty-lists rule where the shell's does not apply."""
+        own = self.fitted[shell].log_prob
+        return -np.where(np.isnan(own), self.fitted[empty].log_prob, own)
+
+
+class EM:
+    """Steps 1 to 5 on the transitions of one action."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        plan: Plan,
+        mixing: Mixing,
+        listener: EMListener | None = None,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.extractor, self.plan, self.mixing, self.listener = extractor, plan, mixing, listener
+        self.empty = Shell(len(extractor.experience.domain.action(extractor.action).objects))
+        longest = plan.preset.search.max_references
+        self.total = all_shells(extractor.experience.domain, extractor.action, longest)
+        self.weights = plan.training + plan.validation
+        self.single: SearchResult | None = None
+        self._start = start
+
+    def run(self) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
+        """(memberships, rules, history); history starts with iteration 0, the start itself."""
+        z = self.floored(self._start if self._start is not None else self._clustered())
+        states = [self._begin(z[:, j], j) for j in range(z.shape[1])]
+        history = [self._record(0, z, states, (np.inf, time.perf_counter()), ())]
+        for number in range(1, self.mixing.iterations + 1):
+            begin = time.perf_counter()
+            starved = self._m_step(z, states)
+            likelihood = self._likelihoods(states)
+            fresh = self.e_step(z, likelihood)
+            if self.mixing.restart:
+                fresh = self._restart(fresh, likelihood, starved)
+            change = float(np.abs(fresh - z)[self.weights > 0].mean())
+            z = fresh
+            history.append(self._record(number, z, states, (change, begin), starved))
+            if change < self.mixing.tolerance:
+                break
+        return z, states, history
+
+    # -- start --------------------------------------------------------------------------------------------------
+
+    def _clustered(self) -> np.ndarray:
+        view = self.listener.stage("one rule for all samples") if self.listener else None
+        self.single = GreedySearch(self.extractor, self.plan, view).run()
+        points = features(self.extractor, self.single, self.single.losses, self.mixing.clustering)
+        return memberships(points, self.weights, self.mixing.rules, self.mixing.clustering, self.plan.seed)
+
+    def floored(self, z: np.ndarray) -> np.ndarray:
+        """Memberships with none below the floor, each row summing to 1."""
+        if z.shape != (len(self.weights), self.mixing.rules) or not np.isfinite(z).all():
+            raise UsageError(f"memberships must be finite, of shape ({len(self.weights)}, {self.mixing.rules})")
+        z = np.maximum(z, self.mixing.floor)
+        return z / z.sum(axis=1, keepdims=True)
+
+    def _begin(self, column: np.ndarray, j: int) -> RuleState:
+        """pi of one rule from a greedy search on its weighted samples."""
+        view = self.listener.stage(f"rule {j + 1}: search") if self.listener else None
+        found = GreedySearch(self.extractor, self.rule_plan(column, j), view).run()
+        losses = {e.gamma: e.loss for e in found.explored if e.gamma == e.delta}
+        shells = ShellWeights.from_losses(losses, self.mixing.epsilon, self.total)
+        fitted = {found.best.gamma: found.fitted[0], self.empty: found.fitted[1]}
+        return RuleState(shells, fitted, column)
+
+    def rule_plan(self, column: np.ndarray, j: int, warm: RuleState | None = None) -> Plan:
+        """Training on samples weighted by one rule's memberships; samples with next to none are left out."""
+        share = np.where(column >= NEGLIGIBLE * column.max(), column, 0.0)
+        training, validation = self.plan.training * share, self.plan.validation * share
+        if not (training > 0).any() or not (validation > 0).any():
+            raise FitError(f"rule {j + 1}: no sample is left to train or to validate it on; ask for fewer rules")
+        start = {(shell, shell): fitted for shell, fitted in warm.fitted.items()} if warm else {}
+        seed = self.plan.seed + 7919 * (j + 1)
+        return dataclasses.replace(self.plan, training=training, validation=validation, seed=seed, warm=start)
+
+    # -- M-step -------------------------------------------------------------------------------------------------
+
+    def _m_step(self, z: np.ndarray, states: Sequence[RuleState]) -> tuple[int, ...]:
+        """Train, vote, train what is new; the numbers of rules that have lost their samples and keep what they had."""
+        mass = self.weights @ z
+        least = max(2.0, 0.01 * self.weights.sum() / z.shape[1])
+        starved = tuple(j for j in range(z.shape[1]) if mass[j] < least)
+        plans: dict[int, Plan] = {}
+        for j, state in enumerate(states):
+            if j in starved:
+                continue
+            moved = np.abs(z[:, j] - state.weights).sum() / max(state.weights.sum(), 1e-300)
+            warm = state if self.mixing.warm and moved < self.mixing.warm_below else None
+            plans[j] = self.rule_plan(z[:, j], j, warm)
+            state.fitted, state.weights = {}, z[:, j]
+        self._train(states, plans)
+        for j in plans:
+            states[j].shells = self.vote(states[j], z[:, j])
+        self._train(states, plans)
+        return starved
+
+    def _train(self, states: Sequence[RuleState], plans: dict[int, Plan]) -> None:
+        """The heaviest shells of every rule, and its empty-lists rule, that are not trained yet: one batch."""
+        jobs = []
+        for j, plan in plans.items():
+            wanted = dict.fromkeys([*states[j].shells.top(self.mixing.kappa), self.empty])
+            missing = [shell for shell in wanted if shell not in states[j].fitted]
+            jobs += [(j, shell, ((shell, shell), plan)) for shell in missing if self._trainable(shell, plan)]
+        results = fit_jobs(self.extractor, [job for _, _, job in jobs], self.plan.threads)
+        for (j, shell, _), fitted in zip(jobs, results, strict=True):
+            states[j].fitted[shell] = fitted
+
+    def _trainable(self, shell: Shell, plan: Plan) -> bool:
+        return bool((self.extractor.table(shell, shell).applies & (plan.training > 0)).any())
+
+    def _top(self, state: RuleState) -> list[Shell]:
+        return [shell for shell in state.shells.top(self.mixing.kappa) if shell in state.fitted]
+
+    def vote(self, state: RuleState, column: np.ndarray) -> ShellWeights:
+        """V(k) = sum of w_i z_i over the samples whose loss is smallest under shell k; the earlier shell wins a tie."""
+        top = self._top(state)
+        best = np.argmin(np.stack([state.losses(shell, self.empty) for shell in top]), axis=0)
+        share = self.weights * column
+        return state.shells.voted({shell: float(share[best == k].sum()) for k, shell in enumerate(top)})
+
+    # -- E-step -------------------------------------------------------------------------------------------------
+
+    def _likelihoods(self, states: Sequence[RuleState]) -> np.ndarray:
+        """log p(s' | s, a; T_j) of every sample under every mixture rule, (n, K)."""
+        columns = []
+        for state in states:
+            top = self._top(state)
+            terms = -np.stack([state.losses(shell, self.empty) for shell in top])
+            columns.append(mix([state.shells[shell] for shell in top], terms))
+        return np.stack(columns, axis=1)
+
+    def e_step(self, z: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
+        """z_ij p_ij / sum_j z_ij p_ij, in log space, floored."""
+        joint = np.log(z) + likelihood
+        joint -= joint.max(axis=1, keepdims=True)
+        weight = np.exp(joint)
+        return self.floored(weight / weight.sum(axis=1, keepdims=True))
+
+    def _restart(self, z: np.ndarray, likelihood: np.ndarray, starved: Sequence[int]) -> np.ndarray:
+        """Give each starved rule a share of the samples that nobody explains well."""
+        if not starved:
+            return z
+        z = z.copy()
+        worst = np.argsort(likelihood.max(axis=1))[: max(2, len(z) // (2 * z.shape[1]))]
+        for position, j in enumerate(starved):
+            z[worst[position :: len(starved)], j] = 1.0
+        return self.floored(z / z.sum(axis=1, keepdims=True))
+
+    def _record(
+        self,
+        number: int,
+        z: np.ndarray,
+        states: Sequence[RuleState],
+        timing: tuple[float, float],
+        starved: tuple[int, ...],
+    ) -> Iteration:
+        share = self.weights @ z / self.weights.sum()
+        likelihood = mix(share.tolist(), self._likelihoods(states).T)
+        mean = float(self.weights @ likelihood / self.weights.sum())
+        change, begin = timing
+        seconds = time.perf_counter() - begin
+        done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
+        if self.listener:
+            self.listener.iteration(done, self.mixing.iterations)
+        return done
