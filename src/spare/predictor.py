@@ -13,6 +13,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from spare.errors import DefinitionError
@@ -40,8 +41,8 @@ class AbstractPredictor(eqx.Module):
 class Network(eqx.Module):
     """A fully connected net h -> W h + b with `activation` between layers; no hidden layer makes it linear."""
 
-    weights: tuple[Float[Array, " ..."], ...]
-    biases: tuple[Float[Array, " ..."], ...]
+    weights: tuple[Float[Array | np.ndarray, " ..."], ...]
+    biases: tuple[Float[Array | np.ndarray, " ..."], ...]
     activation: str = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, " O"]:

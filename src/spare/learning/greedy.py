@@ -343,7 +343,7 @@ class GreedySearch:
         table, used = self.extractor.table(*pair), self.training > 0
         if not table.applies[used].any():
             return "applies to no training sample"
-        if not np.array_equal(table.applies[used], parent.applies[used]):
+        if bool(np.any(table.applies[used] != parent.applies[used])):
             return ""
         roles = self.extractor.experience.domain.action(self.extractor.action).objects
         inside = np.repeat(table.applies, self.extractor.experience.counts)

@@ -1,0 +1,49 @@
+"""Short recipes for tests where the recipe does not matter, and plans without a search."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from spare.learning.api import make_extractor, split_weights
+from spare.learning.extract import Extractor
+from spare.learning.fit import Fitted, Plan, capacity_for, fit_predictors
+from spare.learning.presets import PRESETS, Preset
+from spare.references import Shell
+
+SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3}
+
+
+def quick(name: str = "default", training: dict[str, Any] | None = None, **search: Any) -> Preset:
+    """A preset with small networks that train for a moment."""
+    base = PRESETS[name]
+    recipe = dataclasses.replace(base.training, **(SMALL | (training or {})))
+    return dataclasses.replace(base, training=recipe, search=dataclasses.replace(base.search, **search))
+
+
+def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.2) -> Plan:
+    """How to train candidates on all of an extractor's data, a share held out."""
+    weights = split_weights(extractor.experience.weights, share, seed)
+    return Plan(preset, *weights, capacity_for(extractor, longest), seed, 1)
+
+
+def fit_shell(
+    data: Any, shell: Shell, preset: Preset, delta: Shell | None = None, seed: int = 0
+) -> tuple[Fitted, Extractor, Plan]:
+    """LearnDist for one pair of lists of the data's first action."""
+    extractor = make_extractor(data, data.domain.actions[0].name, preset)
+    longest = max(len(shell), len(delta or shell))
+    plan = plan_for(extractor, preset, longest, seed)
+    return fit_predictors(extractor, [(shell, delta or shell)], plan)[0], extractor, plan
+
+
+def flat(fitted: Fitted) -> list[np.ndarray]:
+    """Every number of the trained networks."""
+    return [
+        np.asarray(leaf)
+        for nets in fitted.nets
+        for net in (nets.mean, nets.variance)
+        for leaf in (*net.weights, *net.biases)
+    ]

@@ -1,0 +1,176 @@
+"""What learning reads on the host is what rules read in compiled code, for any shells."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import spare
+from spare.learning.api import make_extractor
+from spare.learning.extract import Extractor, Table
+from spare.learning.pointing import Pointing, expressions
+from spare.learning.presets import PRESETS
+from spare.predictor import fresh_predictor
+from spare.references import Pointer, Shell, next_pointers
+from tests.learning.helpers import SMALL, fit_shell, quick
+
+AGGREGATORS = ("mean", ("max", "min", "sum"), ("count", "mean"), "count")
+
+
+@functools.cache
+def domain() -> spare.Domain:
+    """Two templates with one and two roles; references of arity 1 and 2, single and set-valued."""
+    return spare.Domain(
+        "yard",
+        properties=[
+            spare.Property("x", resolution=1e-3),
+            spare.Property("w", static=True),
+            spare.Property("y", resolution=2e-3),
+        ],
+        references=[
+            spare.Reference("near", lambda o, p: abs(o.x - p.x) < 0.75, aggregator=AGGREGATORS[1]),
+            spare.Reference("row", lambda o, p: o.y == p.y, aggregator=AGGREGATORS[2]),
+            spare.Reference.closest("next", lambda o, p: (o.x - p.x) ** 2 + (o.y - p.y) ** 2),
+            spare.Reference("between", lambda o, p, q: (o.x - p.x) * (o.x - q.x) < 0, aggregator=AGGREGATORS[3]),
+        ],
+        actions=[
+            spare.Action("push", ("target",), ("d", "e")),
+            spare.Action("swap", ("first", "second"), ("d",)),
+        ],
+    )
+
+
+def random_data(action: int, seed: int, count: int = 40) -> spare.Experience:
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(2, 8, count)
+    total = int(counts.sum())
+    values = (rng.integers(-6, 7, (total, 3)) / 4).astype(np.float32)  # on a grid, so ties and rows do occur
+    after = values.copy()
+    after[:, [0, 2]] += rng.normal(size=(total, 2)).astype(np.float32)
+    roles = len(domain().actions[action].objects)
+    objects = np.full((count, 2), -1)
+    objects[:, :roles] = [rng.permutation(n)[:roles] for n in counts]
+    return spare.Experience.from_arrays(
+        domain(),
+        values=values,
+        next_values=after,
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        action=np.full(count, action),
+        objects=objects,
+        parameters=rng.normal(size=(count, 2)) * [1, action == 0],
+        weights=rng.uniform(0.5, 2, count),
+    )
+
+
+def random_shell(roles: int, length: int, seed: int) -> Shell:
+    rng, shell = random.Random(seed), Shell(roles)
+    for _ in range(length):
+        shell = shell.extend(rng.choice(next_pointers(domain().references, shell.slots)))
+    return shell
+
+
+def random_case(seed: int) -> tuple[Extractor, Table, spare.Rule]:
+    """Lists, data and targets drawn by seed, seen by the extractor and by a rule."""
+    rng = random.Random(seed)
+    action = rng.randrange(2)
+    gamma = random_shell(action + 1, rng.randrange(3), seed)
+    delta = gamma if rng.random() < 0.5 else random_shell(action + 1, rng.randrange(3), seed + 100)
+    preset = PRESETS[rng.choice(("paper", "default"))]
+    extractor = make_extractor(random_data(action, seed), domain().actions[action].name, preset)
+    changes = tuple("change" if change else "absolute" for change in extractor.changes)
+    sizes = {"targets": changes, "inputs": extractor.inputs}
+    table = extractor.table(gamma, delta)
+    phi = fresh_predictor(jax.random.key(seed), table.x.shape[1], (delta.slots, 2), hidden=(4,))
+    rule = spare.Rule(domain(), extractor.action, (gamma, delta), phi, np.ones(2), **sizes)
+    return extractor, table, rule
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_host_and_compiled_code_read_the_same(seed: int) -> None:
+    extractor, table, rule = random_case(seed)
+    data = extractor.experience
+
+    def one(scene: Any) -> Any:
+        pointed = rule.point(scene)
+        return pointed, rule.features(scene, pointed.inputs)
+
+    batches = list(data.batches())
+    assert len(batches) == 1
+    batch = batches[0]
+    pointed, x = jax.jit(jax.vmap(one))(batch.scene)
+    rows = batch.index >= 0
+    order = batch.index[rows]
+    np.testing.assert_array_equal(np.asarray(pointed.applies)[rows], table.applies[order])
+    applies = np.asarray(pointed.applies) & rows
+    index = batch.index[applies]
+    np.testing.assert_allclose(np.asarray(x)[applies], table.x[index], rtol=1e-6, atol=1e-6)
+    assert (table.x[~table.applies] == 0).all()
+    assert (table.y[~table.applies] == 0).all()
+    outputs = np.asarray(pointed.outputs)
+    for k in np.flatnonzero(applies):
+        i = batch.index[k]
+        span = slice(data.offsets[i], data.offsets[i + 1])
+        held = outputs[k][:, : data.counts[i]]
+        np.testing.assert_array_equal(held, table.outputs[:, span])
+        target = data.next_values[span][:, [0, 2]].astype(np.float64)
+        target -= np.where(extractor.changes, data.values[span][:, [0, 2]], 0)
+        for slot, members in enumerate(held):
+            assert table.size[i, slot] == members.sum()
+            np.testing.assert_allclose(table.y[i, slot], target[members].mean(axis=0), atol=1e-12)
+            np.testing.assert_allclose(table.spread[i, slot], target[members].var(axis=0), atol=1e-12)
+
+
+def test_the_cases_above_cover_what_they_should() -> None:
+    cases = [random_case(seed) for seed in range(8)]
+    shells = [shell for _, table, _ in cases for shell in (table.gamma, table.delta)]
+    used = {pointer.reference for shell in shells for pointer in shell}
+    assert used == {"near", "row", "next", "between"}
+    assert {bool(extractor.changes[0]) for extractor, _, _ in cases} == {True, False}
+    assert {extractor.action for extractor, _, _ in cases} == {"push", "swap"}
+    assert any(table.gamma != table.delta for _, table, _ in cases)
+    assert any((table.size > 1).any() for _, table, _ in cases)
+    assert any(not table.applies.all() and table.applies.any() for _, table, _ in cases)
+
+
+def test_expressions_name_slots_by_what_they_stand_for() -> None:
+    shell = Shell(1, (Pointer("next", (0,)), Pointer("between", (0, 1))))
+    assert expressions(shell) == (0, ("next", (0,)), ("between", (0, ("next", (0,)))))
+    data = random_data(0, 0, 12)
+    pointing = Pointing(data, 1)
+    again = Shell(1, (Pointer("row", (0,)), Pointer("next", (0,)), Pointer("between", (0, 2))))
+    assert pointing.masks(shell)[2] is not None
+    np.testing.assert_array_equal(pointing.masks(shell)[2], pointing.masks(again)[3])
+    assert pointing.mask(expressions(shell)[2]) is pointing.mask(expressions(again)[3])
+    np.testing.assert_array_equal(pointing.after(Shell(1), Pointer("next", (0,))), pointing.masks(shell)[1])
+
+
+def test_values_too_large_for_32_bits_are_refused() -> None:
+    data = random_data(0, 0, 12)
+    big = data.values.copy()
+    big[data.offsets[:-1] + data.objects[:, 0], 0] = 1e30
+    extractor = make_extractor(dataclasses.replace(data, values=big), "push", PRESETS["default"])
+    with pytest.raises(spare.FitError, match="rescale"):
+        extractor.table(Shell(1), Shell(1))
+
+
+@pytest.mark.parametrize(("name", "members", "seed"), [("default", 1, 2), ("paper", 1, 5), ("default", 3, 4)])
+def test_log_prob_of_a_fit_is_that_of_its_rule(name: str, members: int, seed: int) -> None:
+    """On every transition, sets and overlapping slots included, and after the padding is cut away."""
+    preset = quick(name, {**SMALL, "members": members, "steps": 60})
+    gamma = Shell(1, (Pointer("near", (0,)), Pointer("row", (0,))))
+    delta = Shell(1, (Pointer("row", (0,)),)) if seed == 4 else gamma
+    fitted, extractor, _ = fit_shell(random_data(0, seed), gamma, preset, delta)
+    applies = fitted.table.applies
+    assert applies.any()
+    assert not applies.all()
+    model = spare.Model(domain(), [fitted.rule(extractor)], np.ones(2))
+    expected = model.log_prob(extractor.experience)
+    np.testing.assert_allclose(fitted.log_prob[applies], expected[applies], rtol=2e-5, atol=2e-4)
+    assert np.isnan(fitted.log_prob[~applies]).all()
+    assert model.rules[0].predictor.members == members  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,188 @@
+"""The losses that training follows: their gradients, their minima, and what weights and sets mean in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spare.domains import toy
+from spare.learning.api import make_extractor
+from spare.learning.engine import Rows, joint_loss, mean_loss, variance_loss
+from spare.learning.extract import default_variance
+from spare.learning.fit import _problem, _scale
+from spare.learning.presets import PRESETS
+from spare.predictor import Network, bounded
+from spare.references import Pointer, Shell
+from tests.learning.helpers import SMALL, plan_for
+
+B, D, S, Q = 5, 4, 3, 2
+
+
+def network(rng: np.random.Generator) -> Network:
+    sizes = (D, 6, S * Q)
+    weights = tuple(jnp.asarray(rng.normal(size=(i, o)) / 2) for i, o in itertools.pairwise(sizes))
+    return Network(weights, tuple(jnp.asarray(rng.normal(size=o) / 4) for o in sizes[1:]), "tanh")
+
+
+def random_rows(rng: np.random.Generator) -> Rows:
+    x, y, spread = rng.normal(size=(B, D)), rng.normal(size=(B, S, Q)), rng.uniform(0, 1, (B, S, Q))
+    return Rows(*map(jnp.asarray, (x, y, spread, rng.uniform(0, 3, (B, S)))))
+
+
+def check_gradient(loss: Callable[[Any], Any], parameters: Any, rng: np.random.Generator) -> None:
+    """Central differences along random directions of all parameters at once, and along single ones."""
+    leaves, tree = jax.tree.flatten(parameters)
+    assert all(leaf.dtype == jnp.float64 for leaf in leaves)
+    gradient = jax.tree.leaves(jax.grad(loss)(parameters))
+    directions = [[rng.normal(size=leaf.shape) for leaf in leaves] for _ in range(4)]
+    for k, leaf in enumerate(leaves):  # one entry of every leaf alone
+        one = [np.zeros(part.shape) for part in leaves]
+        one[k].flat[int(rng.integers(leaf.size))] = 1.0
+        directions.append(one)
+    step = 1e-5
+    for direction in directions:
+        ends = [
+            float(loss(tree.unflatten([leaf + sign * step * d for leaf, d in zip(leaves, direction, strict=True)])))
+            for sign in (1, -1)
+        ]
+        expected = sum(float(jnp.vdot(g, d)) for g, d in zip(gradient, direction, strict=True))
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+def test_gradients_of_the_paper_losses() -> None:
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        rows, net = random_rows(rng), network(rng)
+        fixed = jnp.asarray(rng.uniform(0.2, 2, (B, S, Q)))
+        floor = jnp.asarray(rng.uniform(0.01, 0.1, (S, Q)))
+        check_gradient(lambda n: mean_loss(n, rows, fixed).sum(), net, rng)
+        check_gradient(lambda n: variance_loss(n, rows, fixed, floor).sum(), net, rng)
+
+
+def test_gradient_of_the_joint_loss() -> None:
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(1)
+        rows, nets = random_rows(rng), (network(rng), network(rng))
+        floor = jnp.asarray(rng.uniform(0.01, 0.1, (S, Q)))
+        check_gradient(lambda pair: joint_loss(pair, rows, floor, 0.0).sum(), nets, rng)
+
+
+def test_beta_scales_each_value_by_its_variance_and_nothing_else() -> None:
+    """d/dmu of the beta loss is var^beta times that of the likelihood, value by value."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(2)
+        floor = jnp.asarray(rng.uniform(0.01, 0.1, (S, Q)))
+        zero = jnp.zeros((D, S * Q))
+        mean_bias, raw = jnp.asarray(rng.normal(size=S * Q)), jnp.asarray(rng.normal(size=S * Q))
+
+        def loss(biases: Any, beta: float) -> Any:
+            pair = tuple(Network((zero,), (bias,), "tanh") for bias in biases)
+            return joint_loss(pair, rows, floor, beta).sum()
+
+        rows = random_rows(rng)
+        plain, weighted = (jax.grad(loss)((mean_bias, raw), beta) for beta in (0.0, 0.5))
+        variance = jnp.exp(bounded(raw)) + floor.reshape(-1)
+        for one, other in zip(plain, weighted, strict=True):
+            np.testing.assert_allclose(other, one * jnp.sqrt(variance), rtol=1e-10)
+
+
+def test_joint_loss_without_beta_is_the_likelihood_of_every_member() -> None:
+    """m ((ybar - mu)² + s²) / var + m log var equals the sum over the m members, and log 2 pi is left out."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(3)
+        members = [rng.normal(size=(int(m), Q)) for m in rng.integers(1, 5, S)]
+        y = jnp.asarray(np.stack([m.mean(axis=0) for m in members]))[None]
+        spread = jnp.asarray(np.stack([m.var(axis=0) for m in members]))[None]
+        size = jnp.asarray([[float(len(m)) for m in members]])
+        nets = (network(rng), network(rng))
+        x, floor = jnp.asarray(rng.normal(size=(1, D))), jnp.full((S, Q), 0.05)
+        mean = np.asarray(nets[0](x[0])).reshape(S, Q)
+        variance = np.exp(np.asarray(bounded(nets[1](x[0])))).reshape(S, Q) + 0.05
+        expected = sum(
+            0.5 * np.square(one - mean[s]) / variance[s] + 0.5 * np.log(variance[s])
+            for s in range(S)
+            for one in members[s]
+        ).sum()
+        found = joint_loss(nets, Rows(x, y, spread, size), floor, 0.0)
+        np.testing.assert_allclose(float(found[0]), expected, rtol=1e-12)
+
+
+def test_default_variance_is_the_minimum() -> None:
+    data = toy.generate(30, seed=3)
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0, 2, len(data))
+    still = rng.uniform(size=len(data.values)) < 0.7
+    v = default_variance(data, still, weights)
+    moved = data.next_values[:, :2].astype(np.float64) - data.values[:, :2]
+    each = np.repeat(weights, data.counts)[still, None]
+
+    def loss(variance: np.ndarray) -> np.ndarray:
+        total = variance + data.domain.resolutions**2
+        return (each * (np.square(moved[still]) / total + np.log(total))).sum(axis=0)
+
+    best = loss(v)
+    for factor in (0.5, 0.9, 0.999, 1.001, 1.1, 2.0):
+        assert (loss(v * factor) > best).all()
+
+
+def test_default_variance_is_never_negative_and_0_without_rows() -> None:
+    data = toy.generate(5, seed=0)
+    nothing = np.zeros(len(data.values), bool)
+    assert (default_variance(data, nothing, data.weights) == 0).all()
+    resting = dataclasses.replace(data, next_values=data.values)
+    assert (default_variance(resting, ~nothing, data.weights) == 0).all()
+    # the boundary is still the minimum: a larger variance is worse
+    total = data.domain.resolutions**2
+    assert (np.log(total * 1.01) > np.log(total)).all()
+
+
+SHELL = Shell(1, (Pointer("line", (0,)), Pointer("behind", (0,))))
+
+
+@pytest.mark.parametrize("preset", ["paper", "default"])
+def test_weight_2_equals_repeating(preset: str) -> None:
+    """Scaling, default variance, and every row's share of loss and gradient."""
+    chosen = dataclasses.replace(PRESETS[preset], training=dataclasses.replace(PRESETS[preset].training, **SMALL))
+    data = toy.generate(20, seed=5)
+    twice = np.arange(20) % 3 == 0
+    doubled = data.weighted(np.where(twice, 2.0, 1.0))
+    repeated = data[np.sort(np.concatenate([np.arange(20), np.flatnonzero(twice)]))]
+    results = []
+    for one in (doubled, repeated):
+        extractor = make_extractor(one, "usher", chosen)
+        table = extractor.table(SHELL, SHELL)
+        weights = np.where(table.applies, one.weights, 0.0)
+        scaling = _scale(table, weights, one.domain.resolutions)
+        plan = plan_for(extractor, chosen)
+        problem = _problem(table, (weights, one.weights), scaling, plan, one.domain.resolutions)
+        still = ~table.outputs.any(axis=0) & np.repeat(table.applies, one.counts)
+        rest = default_variance(one, still, weights)
+        net = np.random.default_rng(0)
+        nets = tuple(_padded_net(net, problem) for _ in range(2))
+
+        def total(pair: Any, problem: Any = problem) -> Any:
+            return (
+                joint_loss(pair, problem.rows, jnp.asarray(problem.floor), 0.5).sum() / problem.rows.coefficient.sum()
+            )
+
+        results.append((scaling, rest, total(nets), jax.grad(total)(nets)))
+    (scaling, rest, loss, gradient), (scaling2, rest2, loss2, gradient2) = results
+    for part, part2 in zip(dataclasses.astuple(scaling), dataclasses.astuple(scaling2), strict=True):
+        np.testing.assert_allclose(part, part2, rtol=1e-12)
+    np.testing.assert_allclose(rest, rest2, rtol=1e-12)
+    assert float(loss) == pytest.approx(float(loss2), rel=1e-5)
+    for one, other in zip(jax.tree.leaves(gradient), jax.tree.leaves(gradient2), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def _padded_net(rng: np.random.Generator, problem: Any) -> Network:
+    inputs, outputs = problem.rows.x.shape[1], int(np.prod(problem.rows.y.shape[1:]))
+    weights = (rng.normal(size=(inputs, 8)) / 4, rng.normal(size=(8, outputs)) / 4)
+    return Network(tuple(jnp.asarray(w, jnp.float32) for w in weights), (jnp.zeros(8), jnp.zeros(outputs)), "tanh")
