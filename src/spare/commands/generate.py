@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -76,15 +76,13 @@ def _numbers(name: str, text: str, kind: type) -> tuple:
         raise UsageError(f"--{name} {text!r}: give one number, or several separated by commas") from error
 
 
-def _report(asked: Generate, data: object, seconds: float) -> None:
+def _report(asked: Generate, data: Any, seconds: float) -> None:
     """One line for people, or JSON for machines."""
     import json
 
     from spare.domains.push.episode import tally
     from spare.domains.push.generation import touch_share
-    from spare.experience import Experience
 
-    assert isinstance(data, Experience)
     rejects = data.metadata["push"]["rejects"]
     failed = sum(rejects.values())
     facts = {

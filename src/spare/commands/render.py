@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -52,14 +52,12 @@ class Render:
         ending = ".gif" if self.gif else ".html" if self.page or self.gallery else ".png"
         return self.data.with_name(f"{self.data.stem}-{'gallery' if self.gallery else self.index}{ending}")
 
-    def draw(self, data: object, target: pathlib.Path) -> bytes:
+    def draw(self, data: Any, target: pathlib.Path) -> bytes:
         """The content of the file."""
         import io
 
         from spare.domains.push import figures
-        from spare.experience import Experience
 
-        assert isinstance(data, Experience)
         memory = io.BytesIO()
         if self.gallery and target.suffix != ".png":
             return figures.gallery_page(data).encode()

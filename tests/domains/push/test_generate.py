@@ -135,6 +135,19 @@ def test_a_killed_worker_is_replaced_and_its_samples_are_made_again(reference, t
     assert path.read_bytes() == reference.read_bytes()
 
 
+def test_workers_end_when_their_run_is_killed(tmp_path):
+    process = _start(tmp_path / "gone.parquet", samples=5000, jobs=2)
+    parts = tmp_path / "gone.parquet.parts"
+    _wait_for(lambda: len(list(parts.glob("*.parquet"))) >= 1)
+    family = psutil.Process(process.pid).children(recursive=True)
+    workers = [child for child in family if "loky.backend.popen" in " ".join(child.cmdline())]
+    process.kill()
+    process.wait()
+    assert len(workers) == 2
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
+
+
 def test_workers_do_not_load_jax():
     code = (
         "import sys\n"

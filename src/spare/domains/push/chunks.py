@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +30,25 @@ class Chunk:
 def shared_engine(name: str) -> engines.Engine:
     """The engine of this process: worlds are rebuilt for every sample, the engine is not."""
     return engines.make(name)
+
+
+def work(settings: Settings, start: int, stop: int, owner: int) -> Chunk:
+    """`make_chunk` in a worker of process `owner`, which the worker does not outlive."""
+    if os.getppid() == owner:
+        _follow(owner)
+    return make_chunk(settings, start, stop)
+
+
+@functools.cache
+def _follow(owner: int) -> None:
+    """Look now and then if the owner is still there: one that is killed cannot tell its workers to end."""
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_chunk(settings: Settings, start: int, stop: int) -> Chunk:

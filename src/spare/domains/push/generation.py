@@ -13,12 +13,12 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from spare.domains.push.chunks import Chunk, make_chunk
+from spare.domains.push.chunks import Chunk, work
 from spare.domains.push.engines import version
 from spare.domains.push.episode import REASONS, tally
 from spare.domains.push.progress import Progress
@@ -36,8 +36,8 @@ RESTARTS = 5
 def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings and how to run it)
     samples: int,
     *,
-    stack: int | tuple[int, ...] = 3,
-    share: tuple[float, ...] | None = None,
+    stack: int | Sequence[int] = 3,
+    share: Sequence[float] | None = None,
     extra: int = 0,
     seed: int = 0,
     engine: str = "bullet",
@@ -102,28 +102,34 @@ class _Run:
             raise UsageError(f"max_rejects must be at least 0 and below 1, got {self.max_rejects}")
         spans = [(a, min(a + CHUNK, self.samples)) for a in range(0, self.samples, CHUNK)]
         done: dict[tuple[int, int], Experience] = {}
+        rejects = dict.fromkeys(REASONS, 0)
+
+        def keep(span: tuple[int, int], part: Experience) -> None:
+            done[span] = part
+            for reason in REASONS:
+                rejects[reason] += part.metadata["rejects"][reason]
+
         for span in spans if parts is not None else []:
             found = parts.load(*span) if parts is not None else None
             if found is not None:
-                done[span] = found
+                keep(span, found)
         bar.start(done.values())
-        missing = [span for span in spans if span not in done]
-        for chunk in simulate(self.settings, missing, self.jobs):
-            span = (chunk.start, chunk.stop)
-            done[span] = _experience(chunk)
+        tried = sum(map(len, done.values()))
+        for chunk in simulate(self.settings, [span for span in spans if span not in done], self.jobs):
+            span, part = (chunk.start, chunk.stop), _experience(chunk)
             if parts is not None:
-                parts.save(*span, done[span])
-            bar.add(done[span])
-            self._check_rejects(done)
-        rejects = _rejects(done)
-        joined = concatenate(done[span] for span in spans)
+                parts.save(*span, part)
+            keep(span, part)
+            bar.add(part)
+            tried += len(part)
+            self._check(rejects, tried)
         metadata = {"push": {**record(self.settings), "samples": self.samples, "rejects": rejects}}
-        return dataclasses.replace(joined, metadata=metadata)
+        return dataclasses.replace(concatenate(done[span] for span in spans), metadata=metadata)
 
-    def _check_rejects(self, done: dict[tuple[int, int], Experience]) -> None:
-        rejects = _rejects(done)
+    def _check(self, rejects: dict[str, int], passed: int) -> None:
+        """Stop when too large a share of the attempts is rejected."""
         failed = sum(rejects.values())
-        tried = failed + sum(map(len, done.values()))
+        tried = failed + passed
         if tried >= 100 and failed / tried > self.max_rejects:
             raise DataError(
                 f"{failed} of {tried} attempts were rejected ({tally(rejects)}), more than the bound of "
@@ -136,12 +142,12 @@ def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Ite
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    missing, deaths = dict.fromkeys(spans), 0
+    missing, deaths, owner = dict.fromkeys(spans), 0, os.getpid()
     while missing:
         # More processes than chunks would only cost their start.
         pool = Parallel(n_jobs=max(1, min(jobs, len(missing))), return_as="generator_unordered")
         try:
-            results: Any = pool(delayed(make_chunk)(settings, *span) for span in list(missing))
+            results: Any = pool(delayed(work)(settings, *span, owner) for span in list(missing))
             for chunk in results:
                 del missing[chunk.start, chunk.stop]
                 deaths = 0
@@ -154,10 +160,6 @@ def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Ite
 
 def _experience(chunk: Chunk) -> Experience:
     return Experience.from_arrays(domain, **chunk.columns, info=chunk.info, metadata={"rejects": chunk.rejects})
-
-
-def _rejects(done: dict[tuple[int, int], Experience]) -> dict[str, int]:
-    return {reason: sum(part.metadata["rejects"][reason] for part in done.values()) for reason in REASONS}
 
 
 def settings_of(data: Experience) -> Settings:

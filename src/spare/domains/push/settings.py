@@ -7,6 +7,7 @@ written into the metadata of a data file, so that the file alone is enough to ma
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -82,7 +83,7 @@ class Settings:
             )
 
     @classmethod
-    def make(cls, stack: int | tuple[int, ...], share: tuple[float, ...] | None = None, **rest: Any) -> Settings:
+    def make(cls, stack: int | Sequence[int], share: Sequence[float] | None = None, **rest: Any) -> Settings:
         """Settings for one height or several, with shares that need not add up to one (default: equal)."""
         heights = (stack,) if isinstance(stack, int) else tuple(stack)
         shares = tuple(float(s) for s in (share if share is not None else (1.0,) * len(heights)))
