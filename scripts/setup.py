@@ -1,4 +1,4 @@
-"""Make `.venv` with everything the project needs, pinned by constraints.txt. Runs on a bare Python; no imports beyond it."""
+"""Make `.venv` with everything the project needs, pinned by constraints.txt. Runs on a bare Python."""
 
 import hashlib
 import pathlib
