@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union
 import tyro
 
 from spare.commands.bench import Bench
+from spare.commands.cluster import Cluster
 from spare.commands.demo import Demo
 from spare.commands.evaluate import Evaluate
 from spare.commands.fit import Fit
@@ -25,6 +26,7 @@ COMMANDS: dict[str, type] = {
     "show": Show,
     "evaluate": Evaluate,
     "predict": Predict,
+    "cluster": Cluster,
     "render": Render,
     "demo": Demo,
     "bench": Bench,

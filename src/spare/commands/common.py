@@ -37,3 +37,15 @@ def load_model(path: pathlib.Path, domain: str | None) -> Model:
     from spare.files import load
 
     return load(path, named_domain(domain))
+
+
+def check_target(path: pathlib.Path) -> None:
+    """Refuse, before hours of work, a file name that could not be written in the end."""
+    from spare.errors import FileError
+
+    if path.is_dir():
+        raise FileError(f"{path}: this is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise FileError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise FileError(f"{path}: the folder {path.parent} cannot be written to")

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from spare.commands.common import load_data, remember_programs
-from spare.commands.live import SearchView
+from spare.commands.common import check_target, load_data, remember_programs
+from spare.commands.live import ManyView, SearchView
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Fit:
     """default: the best we know; paper: exactly what the paper trained."""
     max_references: int | None = None
     """The largest number of references in a rule."""
+    rules: str = "1"
+    """How many rules to learn for each action: a number, or auto to let held-out likelihood decide."""
     delta: Literal["same", "interleaved", "nested"] | None = None
     """How the list of changed objects is learned: the same as the inputs, interleaved with it, or around it."""
     seed: int = 0
@@ -34,34 +36,91 @@ class Fit:
     """How many candidates to train at once; all cores when not given."""
     domain: str | None = None
     """A domain of your own: package.module:name."""
+    resume: bool = False
+    """Go on where an interrupted run with the same data and settings stopped."""
+    force: bool = False
+    """With --resume: use what fits of a run with other data or settings."""
     json: bool = False
     """Print the result as JSON and nothing else."""
 
     def run(self) -> int:
         """Learn, save, and print the rules."""
         remember_programs()
-        from spare.learning.api import fit
-        from spare.learning.presets import find_preset
+        from spare.learning.memo import open_run
 
         data = load_data(self.data, self.domain)
-        search = {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
-        most = search.get("max_references", find_preset(self.preset).search.max_references)
-
-        def view(action: str) -> SearchView:
-            return SearchView(action, data.domain.action(action).objects, most, self.json)
-
-        result = fit(
-            data.domain, data, seed=self.seed, preset=self.preset, threads=self.threads, listener=view, **search
-        )
-        result.model.save(self.out)
+        check_target(self.out)
+        folder = self.out.with_name(self.out.name + ".run")
+        memo = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
+        finished = False
+        try:
+            result = self._learn(data, memo)
+            result.model.save(self.out)
+            finished = True
+        except KeyboardInterrupt:
+            again = " ".join(["spare", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
+            print(f"\nspare: interrupted; finished trainings are kept in {folder}. To go on: {again}", file=sys.stderr)
+            return 130
+        finally:
+            memo.close(finished=finished)
         if self.json:
             print(json.dumps(summary(result), indent=1))
             return 0
         for note in result.notes:
             print(f"note: {note}", file=sys.stderr)
-        print(result.model)
+        print(describe(result))
         print(f"wrote {self.out}")
         return 0
+
+    def _search(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
+
+    def _rules(self) -> Any:
+        from spare.errors import UsageError
+
+        if self.rules == "auto":
+            return "auto"
+        if not self.rules.lstrip("-").isdigit():
+            raise UsageError(f"--rules {self.rules}: give a number, or auto")
+        return int(self.rules)
+
+    def _identity(self, data: Any) -> dict[str, Any]:
+        """What a checkpoint belongs to."""
+        import spare
+
+        settings = {name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references", "delta")}
+        return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
+
+    def _learn(self, data: Any, memo: Any) -> Any:
+        from spare.learning.api import fit
+        from spare.learning.presets import find_preset
+
+        rules, search = self._rules(), self._search()
+        most = search.get("max_references", find_preset(self.preset).search.max_references)
+
+        def view(action: str) -> Any:
+            roles = data.domain.action(action).objects
+            return (SearchView if rules == 1 else ManyView)(action, roles, most, self.json)
+
+        return fit(
+            data.domain,
+            data,
+            seed=self.seed,
+            preset=self.preset,
+            rules=rules,
+            threads=self.threads,
+            listener=view,
+            memo=memo,
+            **search,
+        )
+
+
+def describe(result: Any) -> str:
+    """The model's rules, with each rule's share of the data where several were learned."""
+    lines = [str(result.model)]
+    for k, one in enumerate(result.model.provenance.get("rules", [])):
+        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
+    return "\n".join(lines)
 
 
 def summary(result: Any) -> dict[str, Any]:
@@ -72,6 +131,9 @@ def summary(result: Any) -> dict[str, Any]:
 
     searches = []
     for search in result.history:
+        if not hasattr(search, "rounds"):
+            searches.append({"action": search.action, "iterations": _iterations(search, shell)})
+            continue
         rounds = [
             {
                 "best": r.best and shell(search.action, r.best.gamma),
@@ -97,4 +159,25 @@ def summary(result: Any) -> dict[str, Any]:
         ]
         searches.append({"action": search.action, "rounds": rounds})
     rules = [rule.show() for rule in result.model.rules]
-    return {"rules": rules, "preset": result.preset.name, "seed": result.seed, "notes": list(result.notes), "searches": searches}
+    return {
+        "rules": rules,
+        "preset": result.preset.name,
+        "seed": result.seed,
+        "notes": list(result.notes),
+        "searches": searches,
+    }
+
+
+def _iterations(many: Any, shell: Any) -> list[dict[str, Any]]:
+    """EM's history as plain values."""
+    return [
+        {
+            "iteration": one.number,
+            "log_likelihood": one.log_likelihood,
+            "change": one.change if one.number else None,
+            "starved": list(one.starved),
+            "shells": [{shell(many.action, s): w[s] for s in w.top(5)} for w in one.shells],
+            "shares": one.memberships.mean(axis=0).tolist(),
+        }
+        for one in many.history
+    ]

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spare.learning.em import Iteration
     from spare.learning.greedy import Explored, Round
 
 
@@ -64,3 +65,37 @@ class SearchView:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class ManyView:
+    """The view of a many-rule run: the searches of its parts, then one line per EM iteration."""
+
+    def __init__(self, action: str, roles: tuple[str, ...], most: int, quiet: bool = False) -> None:
+        self.action, self.roles, self.most, self.quiet = action, roles, most, quiet
+        self._seconds: list[float] = []
+
+    def stage(self, text: str) -> SearchView:
+        """A search begins."""
+        if not self.quiet:
+            print(f"{self.action}: {text}", file=sys.stderr)
+        return SearchView(self.action, self.roles, self.most, self.quiet)
+
+    def iteration(self, done: Iteration, most: int) -> None:
+        """Likelihood, how settled memberships are, the heaviest shell of each rule, the time that may remain."""
+        if self.quiet:
+            return
+        certain = float(done.memberships.max(axis=1).mean())
+        text = f"EM {done.number} of at most {most}: {done.log_likelihood:.2f} nats, memberships {certain:.0%} certain"
+        if done.number:
+            self._seconds.append(done.seconds)
+            left = sum(self._seconds) / len(self._seconds) * (most - done.number)
+            text += f", changed by {done.change:.2%}; at most {left:.0f} s to go"
+        print(text, file=sys.stderr)
+        for j, shells in enumerate(done.shells):
+            best = shells.top(1)[0]
+            flag = "  (has lost its samples)" if j in done.starved else ""
+            share = float(done.memberships[:, j].mean())
+            print(
+                f"   rule {j + 1}: {share:.0%} of samples, {shells[best]:.0%} on [{best.show(self.roles)}]{flag}",
+                file=sys.stderr,
+            )

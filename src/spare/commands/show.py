@@ -27,6 +27,8 @@ class Show:
         model = load_model(self.model, self.domain)
         if self.format == "text":
             print(model)
+            for k, one in enumerate(model.provenance.get("rules", [])):
+                print(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
             return 0
         from spare import diagram
 

@@ -1,0 +1,130 @@
+"""`spare cluster`: how the start of the many-rule learner separates samples."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import sys
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from spare.commands.common import check_target, load_data, remember_programs
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Learn one rule, cluster the samples by what it sees, and show how well a known label is separated."""
+
+    data: Annotated[pathlib.Path, tyro.conf.Positional]
+    """Parquet file of transitions."""
+    rules: int = 3
+    """The number of clusters."""
+    kind: Literal["discrete", "inverse", "inverse-square"] = "inverse-square"
+    """How distances become memberships."""
+    likelihood: float = 5.0
+    """Weight of the likelihood among the features."""
+    scale: Literal["raw", "standard"] = "raw"
+    """Features in their own units, or divided by their deviation."""
+    label: str | None = None
+    """An info column with the true group of each sample; found by itself for push data (height)."""
+    preset: Literal["default", "paper"] = "paper"
+    """How the single rule is learned."""
+    action: str | None = None
+    """The action to look at; the first one when not given."""
+    seed: int = 0
+    """Seed of everything random."""
+    out: pathlib.Path | None = None
+    """A PNG file for the plot."""
+    domain: str | None = None
+    """A domain of your own: package.module:name."""
+    json: bool = False
+    """Print the table as JSON and nothing else."""
+
+    def run(self) -> int:
+        """Cluster, print the table, draw the plot."""
+        remember_programs()
+        from spare.learning.clustering import Clustering, separation
+
+        how = Clustering(self.kind, self.likelihood, self.scale)
+        if self.out is not None:
+            check_target(self.out)
+        data = load_data(self.data, self.domain)
+        points, z, labels, data = self._memberships(data, how)
+        names, table = separation(z, labels)
+        if self.json:
+            print(json.dumps({"labels": names.tolist(), "table": table.tolist()}, indent=1))
+        else:
+            _print(names, table, how)
+        if self.out is not None:
+            _plot(points, z, labels, self.out)
+            print(f"wrote {self.out}", file=sys.stderr)
+        return 0
+
+    def _memberships(self, data: Any, how: Any) -> tuple[Any, Any, Any, Any]:
+        import numpy as np
+
+        from spare.errors import UsageError
+        from spare.learning.api import Task, make_extractor, prepare
+        from spare.learning.clustering import features, memberships
+        from spare.learning.greedy import GreedySearch
+        from spare.learning.presets import find_preset
+
+        action = self.action or data.domain.actions[0].name
+        data, _ = prepare(data.domain, data)
+        data = data[np.flatnonzero(data.action == data.domain.action_index(action))]
+        label = self.label or ("height" if "height" in data.info else None)
+        if label is not None and label not in data.info:
+            raise UsageError(f"--label {label}: the data have {', '.join(data.info) or 'no info columns'}")
+        chosen = find_preset(self.preset)
+        extractor = make_extractor(data, action, chosen)
+        single = GreedySearch(extractor, Task(chosen, self.seed).plan(data, extractor)).run()
+        if not self.json:
+            print(f"the single rule: {single.best.gamma.show(data.domain.action(action).objects)}")
+        points = features(extractor, single, single.losses, how)
+        z = memberships(points, data.weights, self.rules, how, self.seed)
+        return points, z, data.info[label] if label else np.zeros(len(data), int), data
+
+
+def _print(names: Any, table: Any, how: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table(title=f"mean membership ({how.kind}, likelihood x {how.likelihood:g}, {how.scale} features)")
+    view.add_column("cluster")
+    for name in names:
+        view.add_column(str(name), justify="right")
+    for j, row in enumerate(table):
+        cells = [f"[bold]{value:.3f}[/bold]" if k == j else f"{value:.3f}" for k, value in enumerate(row)]
+        view.add_row(str(j + 1), *cells)
+    Console().print(view)
+
+
+def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
+    """Loss of every sample by label, coloured by its cluster."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from spare.atomic import replacing
+
+    names = np.unique(labels)
+    rng = np.random.default_rng(0)
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    place = np.searchsorted(names, labels) + rng.uniform(-0.32, 0.32, len(labels))
+    colours = np.array(["#3b6fb6", "#c8741b", "#2c8a57", "#8e4aa8", "#b03a48", "#5b6470"])
+    cluster = z.argmax(axis=1)
+    for j in range(z.shape[1]):
+        mine = cluster == j
+        axes.scatter(place[mine], points[mine, -1], s=9, alpha=0.7, lw=0, c=colours[j % 6], label=f"cluster {j + 1}")
+    axes.set_xticks(range(len(names)), [str(name) for name in names])
+    axes.set_xlabel("label")
+    axes.set_ylabel("likelihood feature (weighted loss, nats)")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+    with replacing(out) as target:
+        figure.savefig(target, dpi=150, format="png")
+    plt.close(figure)
