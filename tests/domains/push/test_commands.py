@@ -70,7 +70,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, message, tmp_path, cap
     shown = capsys.readouterr().err
     assert message in shown
     assert "Traceback" not in shown
-    assert not path.exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_world_and_a_missing_folder(tmp_path, capsys):

@@ -62,6 +62,8 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     settings = Settings.make(stack, share, **chosen)
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise UsageError(f"samples must be a whole number of at least 1, got {samples!r}")
+    if not 0 <= max_rejects < 1:
+        raise UsageError(f"max_rejects must be at least 0 and below 1, got {max_rejects}")
     run = _Run(settings, samples, workers(jobs), max_rejects)
     with contextlib.ExitStack() as stacked:
         parts = stacked.enter_context(holding(out)) if out is not None else None
@@ -98,8 +100,6 @@ class _Run:
 
     def collect(self, parts: Parts | None, bar: Progress) -> Experience:
         """All chunks, in order, as one experience."""
-        if not 0 <= self.max_rejects < 1:
-            raise UsageError(f"max_rejects must be at least 0 and below 1, got {self.max_rejects}")
         spans = [(a, min(a + CHUNK, self.samples)) for a in range(0, self.samples, CHUNK)]
         done: dict[tuple[int, int], Experience] = {}
         rejects = dict.fromkeys(REASONS, 0)

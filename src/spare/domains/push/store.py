@@ -91,7 +91,12 @@ def holding(out: str | os.PathLike[str]) -> Iterator[Parts]:
             raise UsageError(f"{final}: another process is generating this file now; wait for it") from error
         if not _same(handle.fileno(), folder / "lock"):
             raise UsageError(f"{final}: another process has just finished this file; run again to make it anew")
-        yield Parts(folder)
+        parts = Parts(folder)
+        try:
+            yield parts
+        finally:
+            if not any(folder.glob("*.parquet")):
+                parts.remove()  # nothing was finished: leave nothing behind
 
 
 def _same(handle: int, path: pathlib.Path) -> bool:
