@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from spare.commands.common import load_model
+
+if TYPE_CHECKING:
+    from spare.model import Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,10 +25,15 @@ class Show:
     """What to print."""
     domain: str | None = None
     """A domain of your own: package.module:name."""
+    json: bool = False
+    """Print the rules as JSON and nothing else."""
 
     def run(self) -> int:
         """Print it."""
         model = load_model(self.model, self.domain)
+        if self.json:
+            print(json.dumps(summary(model), indent=1))
+            return 0
         if self.format == "text":
             print(model)
             for k, one in enumerate(model.provenance.get("rules", [])):
@@ -34,3 +43,32 @@ class Show:
 
         print(diagram.mermaid(model) if self.format == "mermaid" else diagram.svg(model))
         return 0
+
+
+def summary(model: Model) -> dict[str, Any]:
+    """A model's rules as plain values: their lists, inputs, targets, and the deviation of what they do not predict."""
+
+    def deviation(spread: Any) -> dict[str, float]:
+        return {name: float(v) ** 0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
+
+    rules = []
+    for rule in model.rules:
+        roles = model.domain.action(rule.action).objects
+        rules.append(
+            {
+                "rule": rule.show(),
+                "action": rule.action,
+                "gamma": rule.gamma.show(roles),
+                "delta": rule.delta.show(roles),
+                "inputs": list(rule.input_names()),
+                "targets": dict(zip(model.domain.dynamic_names, rule.targets, strict=True)),
+                "default_deviation": deviation(rule.default_spread()),
+            }
+        )
+    default = deviation(model.default_spread())
+    return {
+        "domain": model.domain.name,
+        "rules": rules,
+        "default_deviation": default,
+        "provenance": dict(model.provenance),
+    }

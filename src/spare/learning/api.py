@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from spare.domain import Domain
-from spare.errors import FitError
+from spare.errors import FitError, UsageError
 from spare.experience import Experience
 from spare.learning.em import Mixing
 from spare.learning.extract import Extractor, default_variance
@@ -58,6 +59,8 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     more about how, `"auto"` lets held-out likelihood decide). Further keywords override the preset's search
     settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
     """
+    if seed < 0 or (threads is not None and threads < 1):
+        raise UsageError(f"seed must be 0 or more and threads 1 or more, got seed {seed} and threads {threads}")
     chosen = find_preset(preset)
     chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
     data, notes = prepare(domain, experience)
@@ -131,7 +134,7 @@ def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndar
     n = len(weights)
     held = round(share * n)
     if held < 1 or held >= n:
-        least = int(np.floor(0.5 / share)) + 1
+        least = next(k for k in itertools.count(2) if 1 <= round(share * k) < k)
         raise FitError(
             f"{n} samples cannot be split into training and {share:.0%} validation; at least {least} are needed"
         )

@@ -272,7 +272,7 @@ class GreedySearch:
         """Drop one pointer at a time, as long as the paired test does not ask for it back."""
         rounds: list[Round] = []
         while True:
-            pairs = _without_one((current.explored.gamma, current.explored.delta))
+            pairs = _without_one(current.pair, apart=self.preset.search.delta != "same")
             if not pairs or pairs == [(Shell(self.roles), Shell(self.roles))]:
                 return current, rounds
             begin = time.perf_counter()
@@ -430,12 +430,16 @@ class GreedySearch:
         return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, model)
 
 
-def _without_one(pair: Pair) -> list[Pair]:
-    """Every pair of lists with one pointer less (from both, where both are the same) that no other pointer needs."""
+def _without_one(pair: Pair, apart: bool = False) -> list[Pair]:
+    """Every pair of lists with one pointer less that no other pointer needs.
+
+    Where both lists are the same it goes from both; also from one alone if the lists may come `apart`.
+    """
     gamma, delta = pair
-    if gamma == delta:
-        return [(shell, shell) for shell in _shorter(gamma)]
-    return [(shell, delta) for shell in _shorter(gamma)] + [(gamma, shell) for shell in _shorter(delta)]
+    both = [(shell, shell) for shell in _shorter(gamma)] if gamma == delta else []
+    if gamma == delta and not apart:
+        return both
+    return both + [(shell, delta) for shell in _shorter(gamma)] + [(gamma, shell) for shell in _shorter(delta)]
 
 
 def _shorter(shell: Shell) -> Iterator[Shell]:

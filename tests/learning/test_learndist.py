@@ -1,0 +1,184 @@
+"""LearnDist: it recovers known generators, and the preset `paper` trains exactly as the paper says."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from spare.domains import toy
+from spare.learning.api import fit, make_extractor
+from spare.learning.engine import initial_nets
+from spare.learning.fit import Fitted, Plan, capacity_for, fit_predictors
+from spare.learning.presets import PRESETS
+from spare.model import Model
+from spare.references import Pointer, Shell
+from tests.learning.helpers import fit_shell, flat, plan_for, quick
+
+TRUE = toy.true_shell(1)
+LINE = Shell(1, (Pointer("line", (0,)),))
+
+
+@functools.cache
+def trained(name: str) -> tuple[Fitted, Model]:
+    """The true lists of the queue with one follower, trained in full on 400 transitions."""
+    preset = PRESETS[name]
+    data = toy.generate(400, seed=0, followers=1)
+    extractor = make_extractor(data, "usher", preset)
+    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan_for(extractor, preset, 1, share=0.15))[0]
+    return fitted, Model(data.domain, [fitted.rule(extractor)], np.ones(2))
+
+
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_a_known_generator_is_recovered(name: str) -> None:
+    """Means within a fraction of the noise, deviations within a third, and the density near the true one."""
+    _, model = trained(name)
+    held_out = toy.generate(300, seed=99, followers=1)
+    truth = toy.true_model(1)
+    moved = np.abs(truth.mean(held_out) - held_out.values).max(axis=1) > 0.1
+    assert moved.sum() == 600
+    (mean, std), (true_mean, true_std) = model.moments(held_out), truth.moments(held_out)
+    noise = true_std[moved][:, :2]
+    error = np.abs(mean - true_mean)[moved][:, :2] / noise
+    limit = {"paper": 2.5, "default": 0.6}[name]  # absolute targets far from the origin are harder than changes
+    assert np.median(error) < limit
+    ratio = np.median(std[moved][:, :2] / noise, axis=0)
+    assert (ratio > 0.75).all()
+    assert (ratio < {"paper": 4.0, "default": 1.3}[name]).all()
+    rest = np.sqrt(np.asarray(model.rules[0].default_spread()))
+    np.testing.assert_allclose(rest, toy.REST, rtol=0.1)
+    gap = truth.log_prob(held_out).mean() - model.log_prob(held_out).mean()
+    assert -0.1 < gap < {"paper": 8.0, "default": 0.8}[name]
+
+
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
+    """On held-out data, against the Gaussian whose mean and variance are fitted to those very data."""
+    fitted, model = trained(name)
+    held_out = toy.generate(300, seed=98, followers=1)
+    extractor = make_extractor(held_out, "usher", PRESETS[name])
+    table = extractor.table(TRUE, TRUE)
+    variance = table.y.var(axis=0)
+    constant = -0.5 * (np.log(2 * np.pi * variance) + 1).sum()
+    values = model.log_prob_values(held_out)
+    learned = values[table.outputs.any(axis=0)].sum() / len(held_out)
+    assert learned > constant + 2.0
+    assert np.isfinite(fitted.log_prob).all()
+
+
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_every_output_slot_is_trained(name: str) -> None:
+    """Each slot's own rows of the last layers have left their start, and each slot follows its own target."""
+    fitted, model = trained(name)
+    nets = fitted.nets[0]
+    for net in (nets.mean, nets.variance):
+        bias = np.asarray(net.biases[-1])[:4]
+        assert (bias != 0).all()
+    data = toy.generate(200, seed=97, followers=1)
+    follower = make_extractor(data, "usher", PRESETS[name]).table(TRUE, TRUE).outputs[1]
+    residual = (data.next_values - model.mean(data))[follower, 0]
+    assert residual.std() < 0.5 * (data.next_values - data.values)[follower, 0].std() + 0.06
+
+
+def test_preset_paper_is_what_the_paper_says() -> None:
+    preset = PRESETS["paper"]
+    assert preset.training.phases == ("mean", "variance", "mean", "variance", "mean")
+    assert (preset.training.epochs, preset.training.batch, preset.training.learning_rate) == (25, 32, 1e-3)
+    assert (preset.training.hidden, preset.training.activation) == ((150, 150), "relu")
+    assert (preset.training.set_targets, preset.training.members) == ("mean", 1)
+    assert (preset.targets, preset.inputs) == ("absolute", "dynamic")
+    assert (preset.search.validation, preset.search.stop, preset.search.delta) == (0.15, "paper", "same")
+    assert not preset.search.prune
+
+
+def test_preset_paper_does_what_it_says() -> None:
+    """Adam took 3 x 25 and 2 x 25 epochs of whole minibatches; shapes, inputs and targets are the paper's."""
+    fitted, model = trained("paper")
+    nets = fitted.nets[0]
+    batches = -(-340 // 32)
+    assert int(nets.mean_state[0].count) == 3 * 25 * batches
+    assert int(nets.variance_state[0].count) == 2 * 25 * batches
+    rule = model.rules[0]
+    assert rule.input_names() == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
+    assert rule.targets == ("absolute", "absolute")
+    for net in (nets.mean, nets.variance):
+        assert [w.shape for w in net.weights] == [(5, 150), (150, 150), (150, 4)]
+        assert net.activation == "relu"
+
+
+def test_glorot_limits_are_those_of_the_real_sizes() -> None:
+    data = toy.generate(20, seed=0)
+    extractor = make_extractor(data, "usher", PRESETS["paper"])
+    capacity = capacity_for(extractor, 4)
+    nets = initial_nets(PRESETS["paper"].training, capacity, (3, 2), np.random.default_rng(0))
+    for net in (nets.mean, nets.variance):
+        fans = (3, 150, 150, 2)
+        for k, weight in enumerate(net.weights):
+            limit, real = np.sqrt(6 / (fans[k] + fans[k + 1])), weight[: fans[k], : fans[k + 1]]
+            assert np.abs(real).max() <= limit
+            assert np.abs(real).max() > 0.95 * limit
+            assert np.asarray(real).std() == pytest.approx(limit / np.sqrt(3), rel=0.1)
+            assert np.count_nonzero(weight) == real.size  # padding stays 0
+        assert all((bias == 0).all() for bias in net.biases)
+
+
+def test_padding_changes_nothing() -> None:
+    """The same candidate in a wider padded shape gives the same networks, up to rounding."""
+    preset = quick("paper")
+    data = toy.generate(40, seed=1)
+    extractor = make_extractor(data, "usher", preset)
+    plan = plan_for(extractor, preset, 0)
+    wide = dataclasses.replace(plan, capacity=capacity_for(extractor, 3))
+    shell = Shell(1)
+    narrow, padded = (fit_predictors(extractor, [(shell, shell)], p)[0] for p in (plan, wide))
+    np.testing.assert_allclose(narrow.log_prob, padded.log_prob, rtol=1e-4, atol=1e-3)
+    assert np.count_nonzero(np.asarray(padded.nets[0].mean.weights[0])[3:]) == 0
+
+
+def test_weight_0_equals_leaving_out() -> None:
+    """A whole fit, bit for bit: the same shells, and the same networks."""
+    preset = quick(max_references=1)
+    data = toy.generate(40, seed=2, followers=1)
+    keep = np.arange(40) % 4 != 1
+    zeroed = data.weighted(np.where(keep, 1.5, 0.0))
+    results = [fit(toy.domain, d, seed=3, preset=preset, threads=1) for d in (zeroed, zeroed[np.flatnonzero(keep)])]
+    first, second = (result.history[0] for result in results)
+    assert [e.gamma for e in first.explored] == [e.gamma for e in second.explored]
+    assert [e.loss for e in first.explored] == [e.loss for e in second.explored]
+    for one, other in zip(flat(first.fitted[0]), flat(second.fitted[0]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_training_weights_of_0_leave_rows_out_of_one_fit() -> None:
+    """LearnDist itself: rows without training weight do not touch scaling, networks or default variances."""
+    preset = quick("paper")
+    data = toy.generate(30, seed=4)
+    changed = data.next_values.copy()
+    changed[data.offsets[5] : data.offsets[6]] += 3.0
+    other = dataclasses.replace(data, next_values=changed)
+    weights = np.where(np.arange(30) == 5, 0.0, 1.0)
+    results = []
+    for one in (data, other):
+        extractor = make_extractor(one, "usher", preset)
+        plan = Plan(preset, weights, np.zeros(30), capacity_for(extractor, 1), 0, 1)
+        results.append(fit_predictors(extractor, [(Shell(1), Shell(1))], plan)[0])
+    np.testing.assert_array_equal(results[0].default_variance, results[1].default_variance)
+    np.testing.assert_array_equal(results[0].scaling.y_mean, results[1].scaling.y_mean)
+    for one, two in zip(flat(results[0]), flat(results[1]), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
+    """`exact` learns the members' spread; `mean`, as the paper, only that of their mean."""
+    deviations = {}
+    for how in ("exact", "mean"):
+        preset = quick("default", {"set_targets": how, "steps": 400})
+        fitted, extractor, _ = fit_shell(toy.generate(120, seed=6, followers=0), LINE, preset)
+        model = Model(toy.domain, [fitted.rule(extractor)], np.ones(2))
+        several = fitted.table.size[:, 1] >= 3
+        owner = np.repeat(several & fitted.table.applies, extractor.experience.counts)
+        deviations[how] = np.median(model.moments(extractor.experience)[1][owner & fitted.table.outputs[1], 0])
+    assert deviations["exact"] == pytest.approx(toy.REST, rel=0.3)
+    assert deviations["mean"] < 0.8 * deviations["exact"]
