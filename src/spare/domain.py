@@ -37,9 +37,10 @@ class Property:
         check_identifier("property", self.name)
         if not isinstance(self.unit, str) or not self.unit.isprintable() or len(self.unit) > 16:
             raise DefinitionError(f"property {self.name!r}: unit {self.unit!r} must be short printable text")
-        if self.resolution is not None and not (math.isfinite(self.resolution) and self.resolution > 0):
+        real = isinstance(self.resolution, int | float | np.integer | np.floating)
+        if self.resolution is not None and not (real and math.isfinite(self.resolution) and self.resolution > 0):
             raise DefinitionError(
-                f"property {self.name!r}: resolution must be a positive number, got {self.resolution}"
+                f"property {self.name!r}: resolution must be a positive number, got {self.resolution!r}"
             )
 
 

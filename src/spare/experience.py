@@ -147,11 +147,13 @@ class Experience:
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], domain: Domain | None = None) -> Experience:
+    def load(
+        cls, path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False
+    ) -> Experience:
         """Read a Parquet file; the domain may be left out for SPARE's own domains."""
         from spare.parquet import load
 
-        return load(path, domain)
+        return load(path, domain, drop_invalid)
 
     @classmethod
     def stream(
@@ -206,6 +208,7 @@ class Experience:
             parameters=self.parameters[rows],
             weights=self.weights[rows],
             info={name: column[rows] for name, column in self.info.items()},
+            dropped=0,  # parts put together again must not count it twice
         )
 
     def _state(self, i: int, values: np.ndarray) -> State:

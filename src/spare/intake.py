@@ -148,6 +148,8 @@ def _check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
     if array.shape != (int(offsets[-1]),):
         raise DataError(f"ids: expected {int(offsets[-1])} ids, one per object row, got shape {array.shape}")
     if array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and array.max(initial=0) >= 2**63:
+            raise DataError(f"ids: {array.max()} does not fit in 64 bits with a sign; use text")
         array = array.astype(np.int64)
     elif array.dtype.kind in "OTU":
         texts = [check_id(one, int(i)) for one, i in zip(array.tolist(), owner, strict=True)]

@@ -80,9 +80,9 @@ def save(experience: Experience, path: str | os.PathLike[str]) -> None:
         writer.write(experience)
 
 
-def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Experience:
+def load(path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False) -> Experience:
     """Read one whole file."""
-    return concatenate(stream(path, domain))
+    return concatenate(stream(path, domain, drop_invalid))
 
 
 def stream(
@@ -100,7 +100,7 @@ def stream(
         with _reading(path):
             table = file.read_row_group(group)
             experience = _from_arrow(chosen, table, header["metadata"], drop_invalid)
-        if len(experience):
+        if len(experience) or experience.dropped:  # a group that was dropped whole still counts
             yield experience
 
 

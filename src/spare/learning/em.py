@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class Mixing:
 
     rules K; kappa: trained shells per rule; epsilon: weight kept for unexplored shells; iterations and tolerance
     (mean absolute change of memberships) say when to stop; floor: the smallest membership; restart: give a rule
-    that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed.
+    that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed;
+    bystanders: imagined objects per sample that did not move, in each rule's default variance. Where every object of
+    a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave.
     """
 
     rules: int
@@ -49,6 +51,7 @@ class Mixing:
     restart: bool = True
     warm: bool = True
     warm_below: float = 0.05
+    bystanders: float = 1.0
 
     def __post_init__(self) -> None:
         if self.rules < 1:
@@ -75,6 +78,7 @@ class Iteration:
     seconds: float
 
 
+@runtime_checkable
 class EMListener(Protocol):
     """Hears how EM goes, for live views."""
 
@@ -171,7 +175,14 @@ class EM:
             raise FitError(f"rule {j + 1}: no sample is left to train or to validate it on; ask for fewer rules")
         start = {(shell, shell): fitted for shell, fitted in warm.fitted.items()} if warm else {}
         seed = self.plan.seed + 7919 * (j + 1)
-        return dataclasses.replace(self.plan, training=training, validation=validation, seed=seed, warm=start)
+        return dataclasses.replace(
+            self.plan,
+            training=training,
+            validation=validation,
+            seed=seed,
+            warm=start,
+            bystanders=self.mixing.bystanders,
+        )
 
     # -- M-step -------------------------------------------------------------------------------------------------
 

@@ -131,15 +131,18 @@ class Extractor:
         return mean, np.stack(spread, 1) / members
 
 
-def default_variance(experience: Experience, still: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def default_variance(
+    experience: Experience, still: np.ndarray, weights: np.ndarray, bystanders: float = 0.0
+) -> np.ndarray:
     """v = max(0, sum w (s' - s)² / sum w - resolution²) over the object rows `still`, per changeable property.
 
     That is the likelihood's maximum, since the density's variance is v + resolution². No row at all gives 0.
+    `bystanders` is a prior that things stay: that much weight of imagined objects that did not move.
     """
     dynamic = list(experience.domain.dynamic)
     moved = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
     weight = np.where(still, np.repeat(weights, experience.counts), 0.0)
-    total = weight.sum()
-    if total <= 0:
+    total = weight.sum() + bystanders
+    if weight.sum() <= 0:
         return np.zeros(len(dynamic))
     return np.maximum(weight @ np.square(moved) / total - experience.domain.resolutions**2, 0.0)

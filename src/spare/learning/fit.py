@@ -113,7 +113,7 @@ class Plan:
     """How candidates are trained: preset, weights (n,) of training and validation, padded shape, seed, threads.
 
     `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
-    finished trainings between runs.
+    finished trainings between runs; `bystanders` is a prior on default variances, imagined objects per sample.
 
     A weight of 0 leaves a transition out. The same seed gives the same bits, whatever the number of threads and
     whoever else is trained: a candidate's own seed depends on the plan's and on its lists alone.
@@ -126,6 +126,7 @@ class Plan:
     seed: int
     threads: int | None = None
     warm: Mapping[Pair, Fitted] = dataclasses.field(default_factory=dict)
+    bystanders: float = 0.0
     memo: Memo | None = None
 
 
@@ -170,7 +171,7 @@ def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
 
 def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     """Everything that the result of a training depends on, as 32 hex digits."""
-    digest = hashlib.sha256(repr((plan.preset, plan.capacity, plan.seed, table.gamma, table.delta)).encode())
+    digest = hashlib.sha256(repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, table.gamma, table.delta)).encode())
     digest.update(extractor.experience.fingerprint.encode())
     warm = plan.warm.get((table.gamma, table.delta))
     for part in (plan.training, plan.validation, *(_preserve(warm).values() if warm else ())):
@@ -236,7 +237,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         means.append(mean)
         variances.append(variance)
     still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
-    rest = default_variance(extractor.experience, still, weights)
+    rest = default_variance(extractor.experience, still, weights, plan.bystanders * weights.sum())
     log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), scaling, rest)
     return Fitted(table, tuple(members), scaling, rest, log_prob)
 

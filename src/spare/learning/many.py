@@ -62,7 +62,7 @@ def learn_rules(
     shells, merged = _merge(z, [state.shells.top(1)[0] for state in states])
     jobs = []
     for j, shell in enumerate(shells):
-        own = em.rule_plan(merged[:, j], j)
+        own = dataclasses.replace(em.rule_plan(merged[:, j], j), bystanders=0.0)
         jobs.append(((shell, shell), own))
     fitted = fit_jobs(extractor, jobs, plan.threads)
     order = np.argsort(-(em.weights @ merged), kind="stable")
