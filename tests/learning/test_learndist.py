@@ -23,9 +23,9 @@ LINE = Shell(1, (Pointer("line", (0,)),))
 
 @functools.cache
 def trained(name: str) -> tuple[Fitted, Model]:
-    """The true lists of the queue with one follower, trained in full on 400 transitions."""
+    """The true lists of the queue with one follower, trained in full on 1,000 transitions."""
     preset = PRESETS[name]
-    data = toy.generate(400, seed=0, followers=1)
+    data = toy.generate(1000, seed=0, followers=1)
     extractor = make_extractor(data, "usher", preset)
     fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan_for(extractor, preset, 1, share=0.15))[0]
     return fitted, Model(data.domain, [fitted.rule(extractor)], np.ones(2))
@@ -97,7 +97,7 @@ def test_preset_paper_does_what_it_says() -> None:
     """Adam took 3 x 25 and 2 x 25 epochs of whole minibatches; shapes, inputs and targets are the paper's."""
     fitted, model = trained("paper")
     nets = fitted.nets[0]
-    batches = -(-340 // 32)
+    batches = -(-850 // 32)
     assert int(nets.mean_state[0].count) == 3 * 25 * batches
     assert int(nets.variance_state[0].count) == 2 * 25 * batches
     rule = model.rules[0]

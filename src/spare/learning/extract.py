@@ -7,11 +7,13 @@ together.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from spare.errors import FitError
 from spare.experience import Experience
+from spare.frames import enter, groups, mirrored, place_all
 from spare.learning.pointing import Pointing
 from spare.references import Shell
 
@@ -38,6 +40,42 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
+class Seen:
+    """An experience in the predictor's coordinates, float64: values (R, P), after (R, Q), parameters (n, d).
+
+    In a frame, positions are shifted and turned, and cos and sin of the heading follow the parameters.
+    """
+
+    values: np.ndarray
+    after: np.ndarray
+    parameters: np.ndarray
+
+
+def look(data: Experience, action: str, framed: bool, mirror: bool) -> Seen:
+    """The experience as a rule's predictor sees it: in the world, in the action's frame, or in the frame's mirror."""
+    domain, template = data.domain, data.domain.action(action)
+    values = data.values.astype(np.float64)
+    after = data.next_values[:, list(domain.dynamic)].astype(np.float64)
+    parameters = data.parameters[:, : len(template.parameters)].astype(np.float64)
+    if not framed or template.frame is None:
+        return Seen(values, after, parameters)
+    roles = data.values[data.offsets[:-1, None] + data.objects[:, : len(template.objects)]]
+    placed = place_all(domain, template, roles, data.parameters)
+    owner = np.repeat(np.arange(len(data)), data.counts)
+    here = type(placed)(placed.origin[owner], placed.heading[owner])
+    columns = groups(domain.property_names, template.frame.vectors)
+    outputs = groups(domain.dynamic_names, template.frame.vectors)
+    points = groups(template.parameters, template.frame.points)
+    values, after = enter(values, columns, here), enter(after, outputs, here)
+    parameters, heading = enter(parameters, points, placed), placed.heading
+    if mirror:
+        values, after, parameters = mirrored(values, columns), mirrored(after, outputs), mirrored(parameters, points)
+        heading = -heading
+    turned = np.stack([np.cos(heading), np.sin(heading)], axis=1)
+    return Seen(values, after, np.concatenate([parameters, turned], axis=1))
+
+
+@dataclasses.dataclass(frozen=True)
 class Extractor:
     """Builds tables for any pair of shells over one experience of one action."""
 
@@ -45,6 +83,21 @@ class Extractor:
     action: str
     inputs: tuple[str, ...]
     changes: np.ndarray
+    framed: bool = False
+    mirror: bool = False
+
+    @functools.cached_property
+    def _seen(self) -> Seen:
+        return look(self.experience, self.action, self.framed, self.mirror)
+
+    @property
+    def seen(self) -> Seen:
+        """Values, next values and parameters in the predictor's coordinates."""
+        return self._seen
+
+    def reflection(self) -> Extractor:
+        """The same transitions in the frame's mirror."""
+        return dataclasses.replace(self, mirror=True)
 
     @property
     def experience(self) -> Experience:
@@ -79,7 +132,7 @@ class Extractor:
         """Which slot each entry of x describes; -1 for the action's parameters."""
         domain = self.experience.domain
         template = domain.action(self.action)
-        owner = [-1] * len(template.parameters)
+        owner = [-1] * self._seen.parameters.shape[1]
         owner += [role for role in range(gamma.roles) for _ in self.inputs]
         for t, pointer in enumerate(gamma):
             aggregators = domain.reference(pointer.reference).aggregators
@@ -90,9 +143,7 @@ class Extractor:
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
         columns = [domain.property_names.index(name) for name in self.inputs]
-        values = data.values[:, columns].astype(np.float64)
-        template = domain.action(self.action)
-        parts = [data.parameters[:, : len(template.parameters)].astype(np.float64)]
+        values, parts = self._seen.values[:, columns], [self._seen.parameters]
         parts += [values[data.offsets[:-1] + data.objects[:, role]] for role in range(gamma.roles)]
         for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
             for how in domain.reference(pointer.reference).aggregators:
@@ -115,8 +166,7 @@ class Extractor:
         """Mean and variance of the targets over the members of each slot, (n, S, Q) each."""
         data = self.experience
         dynamic = list(data.domain.dynamic)
-        target = data.next_values[:, dynamic].astype(np.float64)
-        target = target - np.where(self.changes, data.values[:, dynamic], 0.0)
+        target = self._seen.after - np.where(self.changes, self._seen.values[:, dynamic], 0.0)
         starts, members = data.offsets[:-1], np.maximum(size, 1)[:, :, None]
 
         def over(masks: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -142,6 +192,8 @@ def default_variance(
     dynamic = list(experience.domain.dynamic)
     moved = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
     weight = np.where(still, np.repeat(weights, experience.counts), 0.0)
+    if np.abs(moved[weight > 0]).max(initial=0) > LARGEST:
+        raise FitError(f"values that change by more than {LARGEST:g} cannot be learned in 32-bit floats; rescale them")
     total = weight.sum() + bystanders
     if weight.sum() <= 0:
         return np.zeros(len(dynamic))
