@@ -17,8 +17,10 @@ from spare.domains import push  # noqa: E402
 from spare.learning import engine  # noqa: E402
 from spare.learning.api import make_extractor, prepare, split_weights  # noqa: E402
 from spare.learning.fit import Plan, capacity_for, fit_predictors  # noqa: E402
-from spare.learning.presets import Preset, find_preset  # noqa: E402
+from spare.learning.presets import PRESETS  # noqa: E402
 from spare.references import Shell  # noqa: E402
+
+PAPER = PRESETS["paper"]
 
 
 class Clock:
@@ -34,7 +36,7 @@ class Clock:
 def search(train: spare.Experience, test: spare.Experience, job: dict) -> dict:
     """One greedy search with its losses; the test likelihood is that of each round's best."""
     clock = Clock()
-    result = spare.fit(push.domain, train, seed=job["seed"], preset=chosen(job), max_references=job["longest"])
+    result = spare.fit(push.domain, train, seed=job["seed"], preset=PAPER, max_references=job["longest"])
     took = clock.read()
     (history,) = result.history
     roles = push.domain.actions[0].objects
@@ -51,20 +53,15 @@ def search(train: spare.Experience, test: spare.Experience, job: dict) -> dict:
     return {"best": history.best.gamma.show(roles), "explored": explored, "rounds": rounds, **took}
 
 
-def chosen(job: dict) -> Preset:
-    return find_preset("paper")
-
-
 def predictors(train: spare.Experience, job: dict) -> dict:
     """Training alone, programs compiled: one candidate on one thread, and a full round on every core."""
-    preset = chosen(job)
     data, _ = prepare(push.domain, train)
     (action,) = data.domain.actions
-    extractor = make_extractor(data, action.name, preset)
-    weights = split_weights(data.weights, preset.search.validation, job["seed"])
+    extractor = make_extractor(data, action.name, PAPER)
+    weights = split_weights(data.weights, PAPER.search.validation, job["seed"])
     shell = Shell(len(action.objects))
-    for pointer in (("above", 0), ("above", 1)):
-        shell = shell.extend(spare.Pointer(pointer[0], (pointer[1],)))
+    for slot in range(min(2, job["longest"])):
+        shell = shell.extend(spare.Pointer("above", (slot,)))
     capacity = capacity_for(extractor, job["longest"])
     table = extractor.table(shell, shell)
     result = {
@@ -75,7 +72,7 @@ def predictors(train: spare.Experience, job: dict) -> dict:
         "cores": engine.cores(),
     }
     for name, threads, candidates in (("alone", 1, 1), ("round", None, 4 * engine.cores())):
-        plan = Plan(preset, *weights, capacity, job["seed"], threads)
+        plan = Plan(PAPER, *weights, capacity, job["seed"], threads)
         times = []
         for _ in range(job["repeats"]):
             clock = Clock()

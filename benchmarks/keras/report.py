@@ -39,15 +39,17 @@ def speed(runs: dict) -> list[dict]:
         "keras": {"seconds": statistics.median(r["imports"] + r["seconds"] for r in keras)},
     }
     within = {key: warm[key] / len(warm["explored"]) for key in ("seconds", "cpu")}
-    tuned = statistics.median(trial["seconds"] for trial in runs["tuned"]["explored"])
-    return [
+    lines = [
         _line("per predictor", measured["round"], trial),
         _line("per predictor, one thread", measured["alone"], trial),
         _line("per predictor, within a warm search", within, trial),
         _line("whole search", searches["ours"], searches["keras"]),
         _line("whole search, with start of the process", started["ours"], started["keras"]),
-        _line("per predictor, Keras with XLA and 32 steps a call", measured["round"], {"seconds": tuned}),
     ]
+    if runs["tuned"]:
+        (tuned,) = runs["tuned"]["explored"]
+        lines.append(_line("per predictor, Keras with XLA and 32 steps a call", measured["round"], tuned))
+    return lines
 
 
 def _line(name: str, ours: dict, keras: dict) -> dict:

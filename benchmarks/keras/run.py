@@ -48,6 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="how many searches on each side")
     parser.add_argument("--longest", type=int, default=4, help="most references in a list")
     parser.add_argument("--repeats", type=int, default=3, help="how often warm training is measured")
+    parser.add_argument("--tuned", action="store_true", help="also one predictor of Keras with XLA, for information")
     parser.add_argument("--quick", action="store_true", help="300 samples, two references, one seed; writes no page")
     parser.add_argument("--json", action="store_true", help="print everything measured as JSON")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "bench-keras.md", help="the page to write")
@@ -98,10 +99,9 @@ def run_keras(bench: Bench, seed: int, longest: int, tuned: bool = False) -> dic
     raise SystemExit("the Keras side stopped before its search was done; see its message above")
 
 
-def compare(bench: Bench, seeds: int) -> Iterator[dict]:
-    """Both sides by turns, seed by seed, everything so far after each; first one predictor of Keras with XLA."""
-    say("one predictor of Keras with XLA ...")
-    runs = {"spare": [], "keras": [], "tuned": run_keras(bench, 0, 0, tuned=True)}
+def compare(bench: Bench, seeds: int, tuned: bool) -> Iterator[dict]:
+    """Both sides by turns, seed by seed, everything so far after each; `tuned`: first one predictor with XLA."""
+    runs = {"spare": [], "keras": [], "tuned": run_keras(bench, 0, 0, tuned=True) if tuned else None}
     for seed in range(seeds):
         say(f"seed {seed}: SPARE ...")
         runs["spare"].append(run_spare(bench, seed, bench.repeats if seed == 0 else 0))
@@ -137,7 +137,7 @@ def main() -> None:
         test.save(files["test"])
         bench = Bench(python, Exporter(train, test, preset, folder), files, chosen.longest, chosen.repeats)
         conditions = describe(chosen, train, test)
-        for runs in compare(bench, chosen.seeds):
+        for runs in compare(bench, chosen.seeds, chosen.tuned):
             conditions["load"] = [run["load"] for run in (*runs["spare"], *runs["keras"])]
             again = measure()
             conditions["peak"] = {key: max(value, again[key]) for key, value in conditions["peak"].items()}

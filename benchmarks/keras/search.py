@@ -6,6 +6,7 @@ the name of an .npz file with their numbers. Waiting for them is not counted as 
 
 import json
 import os
+import random
 import sys
 import time
 
@@ -32,15 +33,18 @@ class Search:
 
     def run(self, longest: int) -> dict:
         """Grow the list while the validation loss falls, at most `longest` times."""
-        current = self._trial(self.ask(None)[0])
+        (parent,) = self.ask(None)
+        current = self._trial(parent)
         self.rounds.append(current["seconds"])
         for _ in range(longest):
-            trials = [self._trial(candidate) for candidate in self._screen(self.ask(current["pointers"]))]
+            wanted = self._screen(parent, self.ask(current["pointers"]))
+            trials = [self._trial(candidate) for candidate in wanted]
             self.rounds.append(sum(trial["seconds"] for trial in trials))
-            best = min(trials, key=lambda trial: trial["validation"], default=None)
-            if best is None or best["validation"] >= current["validation"]:
+            losses = [trial["validation"] for trial in trials]
+            if not trials or min(losses) >= current["validation"]:
                 break
-            current = best
+            best = int(np.argmin(losses))
+            parent, current = wanted[best], trials[best]
         return current
 
     def _trial(self, candidate: Candidate) -> dict:
@@ -67,15 +71,17 @@ class Search:
         self.records.append(record)
         return record
 
-    def _screen(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Leave out what can bring nothing: objects that a slot holds already, twins, no training sample."""
+    def _screen(self, parent: Candidate, candidates: list[Candidate]) -> list[Candidate]:
+        """Leave out what can bring nothing: twins, no training sample, objects that a slot before holds already."""
         wanted, seen = [], set()
-        rows = self.fitted[self.world.owner]
+        used, owner = self.world.training > 0, self.world.owner
         for candidate in candidates:
-            masks = candidate.outputs[:, rows]
+            inside = (candidate.applies & self.fitted)[owner]
+            masks = candidate.outputs[:, inside]
             known = any(np.array_equal(masks[-1], mask) for mask in masks[:-1])
-            key = masks.tobytes()
-            if known or key in seen or not candidate.applies[self.world.training > 0].any():
+            known &= bool((candidate.applies[used] == parent.applies[used]).all())
+            key = candidate.outputs[:, self.fitted[owner]].tobytes()
+            if known or key in seen or not candidate.applies[used].any():
                 self.skipped += 1
             else:
                 wanted.append(candidate)
@@ -113,7 +119,8 @@ class Line:
 def main() -> None:
     job = json.loads(sys.argv[1])
     imports = time.perf_counter() - BEGIN
-    keras.utils.set_random_seed(job["seed"])
+    # Not keras.utils.set_random_seed: with it `fit` shuffles every epoch alike. Initial weights draw from here.
+    random.seed(job["seed"])
     world, line = read_world(job["world"], job["settings"]), Line()
     search = Search(world, line.ask)
     begin, cpu = time.perf_counter(), time.process_time()

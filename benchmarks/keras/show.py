@@ -76,18 +76,20 @@ def markdown(summary: dict, conditions: dict) -> str:
 `{conditions["command"]}` measured this page and wrote it.
 
 The same greedy search (algorithm 1, preset `paper`: two 2 x 150 ReLU networks, Adam, batch 32, 25-epoch phases
-M V M V M, validation loss decides) on the same {train} training and {test} test transitions of the push world
-({conditions["objects"]:.1f} objects each), with the same split for the same seed. Keras gets its numbers from SPARE's
-own extraction, which is not counted against it; SPARE's extraction is counted. The two run by turns, never at once.
-SPARE's search starts in a fresh process with no compilation cache: compiling is counted.
+M V M V M, validation loss decides, at most {conditions["longest"]} references) on the
+same {train} training and {test} test transitions of the push world ({conditions["objects"]:.1f} objects each), with the
+same split for the same seed. Keras gets its numbers from SPARE's own extraction, which
+is not counted against it; SPARE's extraction is counted. The two run by turns, never at once. SPARE's search
+starts in a fresh process with no compilation cache: compiling is counted.
 
 {_markdown_table([SPEED, *_speed_rows(summary)])}
 
-*Per predictor* is one training of five phases: for SPARE in a round with four candidates a core, compiled before (the
-list above, above, its median); for Keras the median over every training of its searches, one after the other, as
+*Per predictor* is one training of five phases: for SPARE in a round with four candidates a core, compiled before (two
+references above, or one if that is the most; its median); for Keras the median over every training of its searches, one after the other, as
 `model.fit` is used; TensorFlow may use all cores. *Whole search* is the median over seeds of the search, compilation
-included, imports not. Predictors trained (SPARE and Keras, by seed): {trained}. The last line is for information:
-`jit_compile=True, steps_per_execution=32`, which the paper did not have. Processor time counts all threads.
+included, imports not. Predictors trained (SPARE and Keras, by seed): {trained}. Processor time counts all
+threads: it does not see that SPARE keeps every core busy, but hardly depends on who else uses the machine. With
+`--tuned` a line shows Keras with `jit_compile=True, steps_per_execution=32`, its compilation counted.
 
 ## Likelihood
 Mean log p in nats per transition, all objects, ± standard deviation over seeds (split and initial weights both differ);
@@ -108,7 +110,7 @@ are products at real sizes, forward and backward; not Adam, activations, shuffli
 ## Conditions
 {conditions["cores"]} cores ({conditions["processor"]}); load average before each process, SPARE then Keras: \
 {", ".join(f"{load:.1f}" for load in conditions["load"])}. A load above 0 before a process means that others used the
-machine: ratios side by side then say more than seconds, and the ratio of processor time more than both.
+machine, and that seconds, and ratios of seconds, are no measurement of the machine by itself.
 
 {versions}.
 """
