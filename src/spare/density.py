@@ -32,18 +32,18 @@ def masked_log_mean_exp(
 
 def object_log_density(
     after: Float[Array, " Q"],
-    here: Float[Array, " Q"],
+    moved: Float[Array, " Q"],
     held: Bool[Array, " K"],
     components: tuple[Float[Array, " K"], Float[Array, "K Q"], Float[Array, "K Q"]],
     rest: Float[Array, " Q"],
 ) -> Float[Array, " Q"]:
-    """log p(s'[o, P]) of one object: a mixture of the components that hold it, or N(here, rest) if none does.
+    """log p(s'[o, P]) of one object: a mixture of the components that hold it, or N(moved; 0, rest) if none does.
 
-    `components` are (log weight, mean, variance) of the K Gaussians that a rule gives; `held` says which of their
-    slots contain the object.
+    `components` are (log weight, mean, variance) of the K Gaussians that a rule gives, in the coordinates of `after`
+    (the world's or a frame's); `held` says which of their slots contain the object; `moved` is s' - s in the world.
     """
     log_weight, mean, variance = components
     terms = normal_log_density(after, mean, variance)
     mask = jnp.broadcast_to(held[:, None], terms.shape)
     mixed = masked_log_mean_exp(terms, mask, jnp.broadcast_to(log_weight[:, None], terms.shape))
-    return jnp.where(held.any(), mixed, normal_log_density(after, here, rest))
+    return jnp.where(held.any(), mixed, normal_log_density(moved, jnp.zeros_like(moved), rest))

@@ -128,6 +128,7 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 "delta": [[p.reference, [*p.arguments]] for p in rule.delta],
                 "targets": [*rule.targets],
                 "inputs": [*rule.inputs],
+                "framed": rule.framed,
                 "predictor": {
                     "kind": "gaussian-mlp",
                     "activations": [rule.predictor.mean_net.activation, rule.predictor.variance_net.activation],
@@ -193,7 +194,8 @@ def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], dom
         raise FileError(f"rule {k + 1}: a variance is negative or a scale is zero")
     shells = (shell(entry["gamma"]), shell(entry["delta"]))
     targets, inputs = tuple(map(str, entry["targets"])), tuple(map(str, entry["inputs"]))
-    return Rule(domain, str(entry["action"]), shells, predictor, rest, targets=targets, inputs=inputs)
+    framed = entry["framed"] is True
+    return Rule(domain, str(entry["action"]), shells, predictor, rest, targets=targets, inputs=inputs, framed=framed)
 
 
 def _unpack_net(label: str, spec: dict[str, Any], position: int, take: Any) -> Network:

@@ -24,6 +24,7 @@ from spare.batches import Scene
 from spare.density import normal_log_density, object_log_density
 from spare.domain import Domain
 from spare.errors import DefinitionError
+from spare.frames import Placed, enter, groups, leave, leave_variances, place
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
 from spare.relations import Objects
@@ -92,7 +93,8 @@ class Rule(eqx.Module):
 
     `default_variance` (Q,) is v, the variance of a changeable property of an object the rule does not predict;
     `targets` says per such property whether phi predicts its new value or its change; `inputs` names the
-    properties that enter x (all of them when not given).
+    properties that enter x (all of them when not given). With `framed`, positions enter and leave the predictor in
+    the action's frame and the heading is an input; densities are those of the values in the frame.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -103,6 +105,7 @@ class Rule(eqx.Module):
     default_variance: Float[Array, " Q"]
     targets: tuple[str, ...] = eqx.field(static=True)
     inputs: tuple[str, ...] = eqx.field(static=True)
+    framed: bool = eqx.field(static=True)
 
     def __init__(  # noqa: PLR0913 - the parts of T, as the paper lists them
         self,
@@ -114,6 +117,7 @@ class Rule(eqx.Module):
         *,
         targets: str | tuple[str, ...] = "absolute",
         inputs: tuple[str, ...] | None = None,
+        framed: bool = False,
     ) -> None:
         gamma, delta = (shells, shells) if isinstance(shells, Shell) else shells
         self.domain = domain
@@ -125,6 +129,9 @@ class Rule(eqx.Module):
         quantities = len(domain.dynamic)
         self.targets = (targets,) * quantities if isinstance(targets, str) else tuple(targets)
         self.inputs = domain.property_names if inputs is None else tuple(inputs)
+        self.framed = framed
+        if framed and domain.action(action).frame is None:
+            raise DefinitionError(f"action {action!r} has no frame; a rule in the frame needs one")
         self._check(quantities)
 
     def _check(self, quantities: int) -> None:
@@ -164,7 +171,7 @@ class Rule(eqx.Module):
     def input_names(self) -> tuple[str, ...]:
         """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`."""
         template = self.domain.action(self.action)
-        names = list(template.parameters)
+        names = [*template.parameters, *(("cos(heading)", "sin(heading)") if self.framed else ())]
         slots = self.gamma.slot_names(template.objects)
         names += [f"{role}.{prop}" for role in template.objects for prop in self.inputs]
         for slot, pointer in zip(slots[self.gamma.roles :], self.gamma, strict=True):
@@ -181,14 +188,34 @@ class Rule(eqx.Module):
 
     def features(self, scene: Scene, inputs: Bool[Array, "Si N"]) -> Float[Array, " D"]:
         """x: the action's parameters, then each slot's aggregated properties, in a fixed order."""
-        parts = [scene.parameters[: len(self.domain.action(self.action).parameters)]]
-        columns = np.array([self.domain.property_names.index(name) for name in self.inputs], int)
-        values = scene.values[:, columns]
+        template = self.domain.action(self.action)
+        parts = [scene.parameters[: len(template.parameters)]]
+        values = scene.values
+        if self.framed and template.frame is not None:
+            placed = self.place(scene)
+            values = enter(values, groups(self.domain.property_names, template.frame.vectors), placed)
+            parts = [enter(parts[0], groups(template.parameters, template.frame.points), placed)]
+            parts += [jnp.stack([jnp.cos(placed.heading), jnp.sin(placed.heading)])]
+        values = values[:, np.array([self.domain.property_names.index(name) for name in self.inputs], int)]
         parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
         for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):
             reference = self.domain.reference(pointer.reference)
             parts += [aggregate(values, mask, how) for how in reference.aggregators]
         return jnp.concatenate(parts)
+
+    def place(self, scene: Scene) -> Placed:
+        """The action's frame in this scene."""
+        return place(self.domain, self.domain.action(self.action), scene.values[scene.objects], scene.parameters)
+
+    def _vectors(self) -> tuple[tuple[int, ...], ...]:
+        """Columns of the position groups among changeable properties."""
+        frame = self.domain.action(self.action).frame
+        return groups(self.domain.dynamic_names, frame.vectors) if frame else ()
+
+    def dynamic_values(self, scene: Scene, values: Float[Array, "N P"]) -> Float[Array, "N Q"]:
+        """The changeable properties in the predictor's coordinates: the frame's, or the world's."""
+        chosen = values[:, np.array(self.domain.dynamic)]
+        return enter(chosen, self._vectors(), self.place(scene)) if self.framed else chosen
 
     def components(self, scene: Scene, pointed: Pointed) -> Components:
         """The predictor's Gaussians, spread over the objects that each output slot holds (h of the paper)."""
@@ -196,7 +223,7 @@ class Rule(eqx.Module):
         members, slots, quantities = found.mean.shape
         resolution = jnp.asarray(self.domain.resolutions, found.mean.dtype)
         changes = jnp.array([target == "change" for target in self.targets])
-        base = jnp.where(changes, scene.values[:, np.array(self.domain.dynamic)], 0.0)
+        base = jnp.where(changes, self.dynamic_values(scene, scene.values), 0.0)
         flat = members * slots
         mean = found.mean.reshape(flat, 1, quantities) + base[None]
         variance = (found.variance + jnp.square(resolution)).reshape(flat, 1, quantities)
@@ -217,9 +244,9 @@ class Rule(eqx.Module):
         parts = self.components(scene, pointed)
         density = jax.vmap(object_log_density, in_axes=(0, 0, 1, (None, 1, 1), None))
         components = (parts.log_weight, parts.mean, parts.variance)
-        values = density(
-            next_values[:, dynamic], scene.values[:, dynamic], parts.mask, components, self.default_spread()
-        )
+        moved = next_values[:, dynamic] - scene.values[:, dynamic]
+        after = self.dynamic_values(scene, next_values)
+        values = density(after, moved, parts.mask, components, self.default_spread())
         return jnp.where(scene.valid[:, None], values, 0.0)
 
     def moments(self, scene: Scene, pointed: Pointed) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
@@ -231,6 +258,9 @@ class Rule(eqx.Module):
         here = scene.values[:, np.array(self.domain.dynamic)]
         mean = (weight * parts.mean).sum(axis=0)
         spread = (weight * (parts.variance + jnp.square(parts.mean - mean))).sum(axis=0)
+        if self.framed:
+            placed = self.place(scene)
+            mean, spread = leave(mean, self._vectors(), placed), leave_variances(spread, self._vectors(), placed)
         held = parts.mask.any(axis=0)[:, None]
         return jnp.where(held, mean, here), jnp.where(held, spread, self.default_spread())
 
@@ -245,10 +275,12 @@ class Rule(eqx.Module):
         chosen = jax.random.categorical(which, logits[:, :, None], axis=0, shape=shape)
         mean = jnp.take_along_axis(parts.mean, chosen[None], axis=0)[0]
         variance = jnp.take_along_axis(parts.variance, chosen[None], axis=0)[0]
+        drawn = jax.random.normal(noise, shape, mean.dtype)
+        told = mean + jnp.sqrt(variance) * drawn
+        if self.framed:
+            told = leave(told, self._vectors(), self.place(scene))
         here = scene.values[:, np.array(self.domain.dynamic)]
-        mean = jnp.where(held[:, None], mean, here)
-        variance = jnp.where(held[:, None], variance, self.default_spread())
-        return mean + jnp.sqrt(variance) * jax.random.normal(noise, shape, mean.dtype)
+        return jnp.where(held[:, None], told, here + jnp.sqrt(self.default_spread()) * drawn)
 
     def show(self) -> str:
         """`push(target): above(target) -> b1, above(b1) -> b2`."""

@@ -126,7 +126,8 @@ def make_extractor(data: Experience, action: str, chosen: Preset) -> Extractor:
     """The extractor of one action's transitions under a preset."""
     roles = len(data.domain.action(action).objects)
     changes = np.full(len(data.domain.dynamic), chosen.targets == "change")
-    return Extractor(Pointing(data, roles), action, chosen.input_names(data.domain), changes)
+    framed = chosen.framed and data.domain.action(action).frame is not None
+    return Extractor(Pointing(data, roles), action, chosen.input_names(data.domain), changes, framed)
 
 
 def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -87,16 +87,16 @@ class Extractor:
     mirror: bool = False
 
     @functools.cached_property
-    def _seen(self) -> Seen:
-        return look(self.experience, self.action, self.framed, self.mirror)
-
-    @property
     def seen(self) -> Seen:
         """Values, next values and parameters in the predictor's coordinates."""
-        return self._seen
+        return look(self.experience, self.action, self.framed, self.mirror)
 
-    def reflection(self) -> Extractor:
-        """The same transitions in the frame's mirror."""
+    @functools.cached_property
+    def reflection(self) -> Extractor | None:
+        """The same transitions in the frame's mirror, where the frame says that the world is the same there."""
+        frame = self.experience.domain.action(self.action).frame
+        if not self.framed or frame is None or not frame.mirror:
+            return None
         return dataclasses.replace(self, mirror=True)
 
     @property
@@ -131,8 +131,7 @@ class Extractor:
     def _slot_of_feature(self, gamma: Shell) -> np.ndarray:
         """Which slot each entry of x describes; -1 for the action's parameters."""
         domain = self.experience.domain
-        template = domain.action(self.action)
-        owner = [-1] * self._seen.parameters.shape[1]
+        owner = [-1] * self.seen.parameters.shape[1]
         owner += [role for role in range(gamma.roles) for _ in self.inputs]
         for t, pointer in enumerate(gamma):
             aggregators = domain.reference(pointer.reference).aggregators
@@ -143,7 +142,7 @@ class Extractor:
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
         columns = [domain.property_names.index(name) for name in self.inputs]
-        values, parts = self._seen.values[:, columns], [self._seen.parameters]
+        values, parts = self.seen.values[:, columns], [self.seen.parameters]
         parts += [values[data.offsets[:-1] + data.objects[:, role]] for role in range(gamma.roles)]
         for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
             for how in domain.reference(pointer.reference).aggregators:
@@ -166,7 +165,7 @@ class Extractor:
         """Mean and variance of the targets over the members of each slot, (n, S, Q) each."""
         data = self.experience
         dynamic = list(data.domain.dynamic)
-        target = self._seen.after - np.where(self.changes, self._seen.values[:, dynamic], 0.0)
+        target = self.seen.after - np.where(self.changes, self.seen.values[:, dynamic], 0.0)
         starts, members = data.offsets[:-1], np.maximum(size, 1)[:, :, None]
 
         def over(masks: np.ndarray, numbers: np.ndarray) -> np.ndarray:

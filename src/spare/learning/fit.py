@@ -69,6 +69,7 @@ class Fitted:
             self.default_variance,
             targets=targets,
             inputs=extractor.inputs,
+            framed=extractor.framed,
         )
 
     def predictor(self) -> Predictor:
@@ -97,8 +98,10 @@ def capacity_for(extractor: Extractor, longest: int) -> Capacity:
     data = extractor.experience
     template = data.domain.action(extractor.action)
     widest = max((_width(r.aggregators, len(extractor.inputs)) for r in data.domain.references), default=0)
-    inputs = len(template.parameters) + len(template.objects) * len(extractor.inputs) + longest * widest
-    return Capacity(round_up(len(data)), inputs, len(template.objects) + longest, len(data.domain.dynamic))
+    given = extractor.seen.parameters.shape[1]
+    inputs = given + len(template.objects) * len(extractor.inputs) + longest * widest
+    rows = round_up(len(data)) * (1 if extractor.reflection is None else 2)
+    return Capacity(rows, inputs, len(template.objects) + longest, len(data.domain.dynamic))
 
 
 def _width(aggregators: tuple[str, ...], properties: int) -> int:
@@ -171,7 +174,9 @@ def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
 
 def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     """Everything that the result of a training depends on, as 32 hex digits."""
-    digest = hashlib.sha256(repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, table.gamma, table.delta)).encode())
+    digest = hashlib.sha256(
+        repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, table.gamma, table.delta)).encode()
+    )
     digest.update(extractor.experience.fingerprint.encode())
     warm = plan.warm.get((table.gamma, table.delta))
     for part in (plan.training, plan.validation, *(_preserve(warm).values() if warm else ())):
@@ -221,8 +226,9 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     warm = plan.warm.get((table.gamma, table.delta))
     training = training.shortened() if warm else training
     resolutions = extractor.experience.domain.resolutions
-    scaling = warm.scaling if warm else _scale(table, weights, resolutions)
-    problem = _problem(table, (weights, plan.validation), scaling, plan, resolutions)
+    shown, both = _with_reflection(extractor, table, (weights, plan.validation))
+    scaling = warm.scaling if warm else _scale(shown, both[0], resolutions)
+    problem = _problem(shown, both, scaling, plan, resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
     members, means, variances = [], [], []
     for member in range(training.members):
@@ -240,6 +246,22 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     rest = default_variance(extractor.experience, still, weights, plan.bystanders * weights.sum())
     log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), scaling, rest)
     return Fitted(table, tuple(members), scaling, rest, log_prob)
+
+
+def _with_reflection(
+    extractor: Extractor, table: Table, weights: tuple[np.ndarray, np.ndarray]
+) -> tuple[Table, tuple[np.ndarray, np.ndarray]]:
+    """The table and, after it, its image in the frame's mirror, to train on; validation samples are not doubled."""
+    if extractor.reflection is None:
+        return table, weights
+    image = extractor.reflection.table(table.gamma, table.delta)
+    parts = {
+        name: np.concatenate([getattr(table, name), getattr(image, name)])
+        for name in ("x", "y", "spread", "size", "applies")
+    }
+    training, validation = weights
+    both = (np.concatenate([training, training]), np.concatenate([validation, np.zeros_like(validation)]))
+    return dataclasses.replace(table, **parts), both
 
 
 def _scale(table: Table, weights: np.ndarray, resolution: np.ndarray) -> Scaling:
@@ -305,7 +327,7 @@ def _log_prob(
     slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
     n, rows = len(data), len(data.values)
     owner = np.repeat(np.arange(n), data.counts)
-    before = data.values[:, dynamic].astype(np.float64)
+    before = extractor.seen.values[:, dynamic]
     mean, variance = (part[:, :n].astype(np.float64) for part in normal)
     members, capacity = mean.shape[0], mean.shape[2]
     size = round_up(rows)
@@ -317,21 +339,22 @@ def _log_prob(
         centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
         spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
         held[:rows, member, :slots] = table.outputs.T
-    moved = np.zeros((size, len(dynamic)), np.float32)
-    moved[:rows] = data.next_values[:, dynamic].astype(np.float64) - before
+    change, moved = np.zeros((2, size, len(dynamic)), np.float32)
+    change[:rows] = extractor.seen.after - before
+    moved[:rows] = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
     total = (rest + data.domain.resolutions**2).astype(np.float32)
-    arguments = (moved, held, centre, spread, total)
+    arguments = (change, moved, held, centre, spread, total)
     values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
     return np.where(table.applies, np.add.reduceat(values.sum(axis=1), data.offsets[:-1]), np.nan)
 
 
-def _row_densities(moved: Any, held: Any, centre: Any, spread: Any, rest: Any) -> Any:
+def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, rest: Any) -> Any:
     """log p of every object row from its own components, as changes from its value before: (R, Q)."""
     _, members, slots, quantities = centre.shape
-    still, weight = jnp.zeros(quantities), jnp.full(members * slots, -jnp.log(float(members)))
+    weight = jnp.full(members * slots, -jnp.log(float(members)))
 
-    def one(moved: Any, held: Any, centre: Any, spread: Any) -> Any:
+    def one(change: Any, moved: Any, held: Any, centre: Any, spread: Any) -> Any:
         components = (weight, centre.reshape(-1, quantities), spread.reshape(-1, quantities))
-        return object_log_density(moved, still, held.reshape(-1), components, rest)
+        return object_log_density(change, moved, held.reshape(-1), components, rest)
 
-    return jax.vmap(one)(moved, held, centre, spread)
+    return jax.vmap(one)(change, moved, held, centre, spread)

@@ -101,6 +101,7 @@ class Preset:
 
     `inputs`   dynamic: only properties that can change (positions, in the paper); all: static ones too
     `targets`  absolute: new values; change: differences
+    `framed`   use the action's frame, where it has one: positions in it, mirrored data where it says so
     """
 
     name: str
@@ -108,6 +109,7 @@ class Preset:
     search: Search = Search()
     inputs: Literal["dynamic", "all"] = "all"
     targets: Literal["absolute", "change"] = "absolute"
+    framed: bool = True
 
     def input_names(self, domain: Domain) -> tuple[str, ...]:
         """The properties of a slot that enter x."""
@@ -120,6 +122,7 @@ PRESETS = {
         Training(set_targets="mean"),
         Search(stop="paper", prune=False),
         inputs="dynamic",
+        framed=False,
     ),
     "default": Preset(
         "default",
