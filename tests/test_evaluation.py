@@ -81,7 +81,8 @@ def test_crps_and_rmse_of_a_biased_model(flat: spare.Domain) -> None:
     crps = sigma * (z * (2 * cdf - 1) + 2 * density - 1 / math.sqrt(math.pi))
     assert result.crps["x"] == pytest.approx(crps.mean(), rel=0.04)
     assert result.rmse["x"] == pytest.approx(math.sqrt(np.mean((sigma * z) ** 2)), rel=1e-4)
-    assert result.coverage["50%"] > 0.55  # far too wide a model covers too much
+    for level, reach in ((0.5, 0.6745), (0.9, 1.6449)):  # the share of these very data inside the exact interval
+        assert result.coverage[f"{level:.0%}"] == pytest.approx(np.mean(np.abs(z) < reach), abs=0.03)
 
 
 def test_a_model_that_is_too_sure_covers_too_little(flat: spare.Domain) -> None:

@@ -23,7 +23,7 @@ def quick(name: str = "default", training: dict[str, Any] | None = None, **searc
     return dataclasses.replace(base, training=recipe, search=dataclasses.replace(base.search, **search))
 
 
-def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.2) -> Plan:
+def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:
     """How to train candidates on all of an extractor's data, a share held out."""
     weights = split_weights(extractor.experience.weights, share, seed)
     return Plan(preset, *weights, capacity_for(extractor, longest), seed, 1)
@@ -34,7 +34,7 @@ def fit_shell(
 ) -> tuple[Fitted, Extractor, Plan]:
     """LearnDist for one pair of lists of the data's first action."""
     extractor = make_extractor(data, data.domain.actions[0].name, preset)
-    longest = max(len(shell), len(delta or shell))
+    longest = max(1, len(shell), len(delta or shell))
     plan = plan_for(extractor, preset, longest, seed)
     return fit_predictors(extractor, [(shell, delta or shell)], plan)[0], extractor, plan
 

@@ -111,7 +111,7 @@ def test_data_of_another_domain(data: spare.Experience) -> None:
 
 
 def test_a_constant_property(tmp_path: pathlib.Path) -> None:
-    data = toy.generate(40, seed=0)
+    data = toy.generate(30, seed=0)
     values, after = data.values.copy(), data.next_values.copy()
     for part in (values, after):
         part[:, 1:] = 2.5
@@ -160,7 +160,7 @@ def test_values_of_1e30() -> None:
 
 
 def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
-    data = toy.generate(20, seed=0)
+    data = toy.generate(30, seed=0)
     fitted, extractor, plan = fit_shell(data, Shell(1), QUICK)
     search = GreedySearch(extractor, plan)
     broken = fitted.log_prob.copy()
@@ -170,8 +170,8 @@ def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
 
 
 def test_a_rule_for_no_sample_cannot_be_trained() -> None:
-    data = toy.generate(20, seed=0)
+    data = toy.generate(30, seed=0)
     _, extractor, plan = fit_shell(data, Shell(1), QUICK)
-    nothing = Plan(QUICK, np.zeros(20), plan.validation, capacity_for(extractor, 1), 0)
+    nothing = Plan(QUICK, np.zeros(30), plan.validation, capacity_for(extractor, 1), 0)
     with pytest.raises(spare.FitError, match="none of the training samples"):
         fit_predictors(extractor, [(Shell(1), Shell(1))], nothing)

@@ -27,7 +27,7 @@ def trained(name: str) -> tuple[Fitted, Model]:
     preset = PRESETS[name]
     data = toy.generate(1000, seed=0, followers=1)
     extractor = make_extractor(data, "usher", preset)
-    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan_for(extractor, preset, 1, share=0.15))[0]
+    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan_for(extractor, preset, 1))[0]
     return fitted, Model(data.domain, [fitted.rule(extractor)], np.ones(2))
 
 
