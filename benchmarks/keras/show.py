@@ -85,9 +85,10 @@ starts in a fresh process with no compilation cache: compiling is counted.
 {_markdown_table([SPEED, *_speed_rows(summary)])}
 
 *Per predictor* is one training of five phases: for SPARE in a round with four candidates a core, compiled before (two
-references above, or one if that is the most; its median); for Keras the median over every training of its searches, one after the other, as
-`model.fit` is used; TensorFlow may use all cores. *Whole search* is the median over seeds of the search, compilation
-included, imports not. Predictors trained (SPARE and Keras, by seed): {trained}. Processor time counts all
+references above, or one if that is the most; its median); for Keras the median over every training of its searches,
+one after the other, as `model.fit` is used; TensorFlow may use all cores. *Whole search* is the median over seeds of
+the search, compilation included, imports not. Predictors trained (SPARE and Keras, by seed): {trained}.
+Processor time counts all
 threads: it does not see that SPARE keeps every core busy, but hardly depends on who else uses the machine. With
 `--tuned` a line shows Keras with `jit_compile=True, steps_per_execution=32`, its compilation counted.
 
