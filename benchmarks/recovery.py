@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from tests.learning.worlds import Truth, fixed_worlds, random_world, recovered
+from tests.learning.worlds import Truth, fixed_worlds, random_world, recovered, searches
 
 import spare
 from spare.domains import toy
@@ -46,11 +46,11 @@ def main() -> int:
         for seed in range(options.seeds):
             data, truths = case(name, seed)
             result = fit(data.domain, data, seed=seed, preset=options.preset, threads=options.threads)
-            trained += sum(len(search.explored) for search in result.history)
+            trained += sum(len(search.explored) for search in searches(result))
             if recovered(result, data, truths):
                 found += 1
                 continue
-            for search, truth in zip(result.history, truths, strict=True):
+            for search, truth in zip(searches(result), truths, strict=True):
                 roles = data.domain.action(search.action).objects
                 found_text, true_text = search.best.gamma.show(roles), truth.shell.show(roles)
                 print(f"  {name} seed {seed} {search.action}: found [{found_text}], true [{true_text}]", flush=True)

@@ -120,7 +120,7 @@ def test_files_that_are_no_models(path: pathlib.Path, tmp_path: pathlib.Path) ->
         (lambda m, t: t.update({"default_variance": np.ones(3, np.float32)}), "2 values"),
         (lambda m, t: t.update({"default_variance": np.full(2, np.nan, np.float32)}), "finite"),
         (lambda m, t: t.update({"default_variance": np.ones(2)}), "32-bit"),
-        (lambda m, t: t.update({"rule.0.mean.0.weight": np.ones((2, 3, 5), np.float32)}), ""),
+        (lambda m, t: t.update({"rule.0.mean.0.weight": np.ones((3, 5), np.float32)}), "layers of shapes"),
         (lambda m, t: m.update(format=99), "newer"),
         (lambda m, t: m.update(format="1"), "damaged"),
         (lambda m, t: m.pop("rules"), "damaged"),
@@ -143,6 +143,14 @@ def test_files_with_something_wrong(path: pathlib.Path, change: Any, message: st
     with pytest.raises(spare.FileError, match=message) as caught:
         files.load(rewritten(path, change))
     assert "\n" not in str(caught.value)
+
+
+def test_a_network_of_another_width(path: pathlib.Path) -> None:
+    def narrow(_: Any, tensors: dict[str, np.ndarray]) -> None:
+        tensors["rule.0.mean.0.weight"] = np.ones((2, 3, 5), np.float32)
+
+    with pytest.raises(spare.FileError, match="the predictor does not take the 10 inputs"):
+        files.load(rewritten(path, narrow))
 
 
 def test_a_model_of_another_domain(path: pathlib.Path, tray: spare.Domain) -> None:

@@ -17,6 +17,7 @@ from spare.learning.greedy import GreedySearch
 from spare.learning.presets import Search, Training
 from spare.references import Shell
 from tests.learning.helpers import fit_shell, quick
+from tests.learning.worlds import searches
 
 QUICK = quick(max_references=1)
 
@@ -57,7 +58,7 @@ def test_the_smallest_split_works(tmp_path: pathlib.Path) -> None:
     data = toy.generate(4, seed=0)
     result = learned(data)
     assert_finite(result, data, tmp_path)
-    assert result.history[0].best.gamma == Shell(1)  # one validation sample supports nothing longer
+    assert searches(result)[0].best.gamma == Shell(1)  # one validation sample supports nothing longer
 
 
 def test_a_split_keeps_weights_and_follows_the_seed() -> None:
@@ -90,7 +91,14 @@ def test_settings_out_of_range() -> None:
             learned(toy.generate(5, seed=0), **wrong)
     with pytest.raises(spare.DefinitionError, match="preset"):
         fit(toy.domain, toy.generate(5, seed=0), seed=0, preset="best")
-    for recipe in ({"hidden": (0,)}, {"phases": ()}, {"learning_rate": 0.0}, {"activation": "sin"}, {"members": 0}):
+    recipes: tuple[dict[str, Any], ...] = (
+        {"hidden": (0,)},
+        {"phases": ()},
+        {"learning_rate": 0.0},
+        {"activation": "sin"},
+        {"members": 0},
+    )
+    for recipe in recipes:
         with pytest.raises(spare.DefinitionError):
             Training(**recipe)
     for name in ("stop", "inapplicable", "delta"):

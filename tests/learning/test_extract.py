@@ -84,7 +84,7 @@ def random_case(seed: int) -> tuple[Extractor, Table, spare.Rule]:
     preset = PRESETS[rng.choice(("paper", "default"))]
     extractor = make_extractor(random_data(action, seed), domain().actions[action].name, preset)
     changes = tuple("change" if change else "absolute" for change in extractor.changes)
-    sizes = {"targets": changes, "inputs": extractor.inputs}
+    sizes: dict[str, Any] = {"targets": changes, "inputs": extractor.inputs}
     table = extractor.table(gamma, delta)
     phi = fresh_predictor(jax.random.key(seed), table.x.shape[1], (delta.slots, 2), hidden=(4,))
     rule = spare.Rule(domain(), extractor.action, (gamma, delta), phi, np.ones(2), **sizes)

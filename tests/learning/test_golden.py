@@ -18,8 +18,8 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 def trace(result: FitResult) -> list[dict[str, Any]]:
     """Per round: who was trained, who was skipped and why, and what was kept; then the lists found."""
-    searches = []
-    for search in result.history:
+    traces = []
+    for search in searches(result):
         roles = result.model.domain.action(search.action).objects
 
         def pair(explored: Any, roles: Any = roles) -> str:
@@ -33,8 +33,8 @@ def trace(result: FitResult) -> list[dict[str, Any]]:
             }
             for round_ in search.rounds
         ]
-        searches.append({"action": search.action, "rounds": rounds, "found": pair(search.best)})
-    return searches
+        traces.append({"action": search.action, "rounds": rounds, "found": pair(search.best)})
+    return traces
 
 
 def queue() -> FitResult:

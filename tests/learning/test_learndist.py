@@ -16,6 +16,7 @@ from spare.learning.presets import PRESETS
 from spare.model import Model
 from spare.references import Pointer, Shell
 from tests.learning.helpers import fit_shell, flat, plan_for, quick
+from tests.learning.worlds import searches
 
 TRUE = toy.true_shell(1)
 LINE = Shell(1, (Pointer("line", (0,)),))
@@ -144,7 +145,7 @@ def test_weight_0_equals_leaving_out() -> None:
     keep = np.arange(40) % 4 != 1
     zeroed = data.weighted(np.where(keep, 1.5, 0.0))
     results = [fit(toy.domain, d, seed=3, preset=preset, threads=1) for d in (zeroed, zeroed[np.flatnonzero(keep)])]
-    first, second = (result.history[0] for result in results)
+    first, second = (searches(result)[0] for result in results)
     assert [e.gamma for e in first.explored] == [e.gamma for e in second.explored]
     assert [e.loss for e in first.explored] == [e.loss for e in second.explored]
     for one, other in zip(flat(first.fitted[0]), flat(second.fitted[0]), strict=True):

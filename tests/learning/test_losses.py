@@ -83,8 +83,8 @@ def test_beta_scales_each_value_by_its_variance_and_nothing_else() -> None:
         mean_bias, raw = jnp.asarray(rng.normal(size=S * Q)), jnp.asarray(rng.normal(size=S * Q))
 
         def loss(biases: Any, beta: float) -> Any:
-            pair = tuple(Network((zero,), (bias,), "tanh") for bias in biases)
-            return joint_loss(pair, rows, floor, beta).sum()
+            mean, variance = (Network((zero,), (bias,), "tanh") for bias in biases)
+            return joint_loss((mean, variance), rows, floor, beta).sum()
 
         rows = random_rows(rng)
         plain, weighted = (jax.grad(loss)((mean_bias, raw), beta) for beta in (0.0, 0.5))
@@ -105,13 +105,13 @@ def test_joint_loss_without_beta_is_the_likelihood_of_every_member() -> None:
         x, floor = jnp.asarray(rng.normal(size=(1, D))), jnp.full((S, Q), 0.05)
         mean = np.asarray(nets[0](x[0])).reshape(S, Q)
         variance = np.exp(np.asarray(bounded(nets[1](x[0])))).reshape(S, Q) + 0.05
-        expected = sum(
+        terms = [
             0.5 * np.square(one - mean[s]) / variance[s] + 0.5 * np.log(variance[s])
             for s in range(S)
             for one in members[s]
-        ).sum()
+        ]
         found = joint_loss(nets, Rows(x, y, spread, size), floor, 0.0)
-        np.testing.assert_allclose(float(found[0]), expected, rtol=1e-12)
+        np.testing.assert_allclose(float(found[0]), np.sum(terms), rtol=1e-12)
 
 
 def test_default_variance_is_the_minimum() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import spare
 from spare.domains import toy
 from spare.learning.api import FitResult
+from spare.learning.greedy import SearchResult
 from spare.learning.pointing import Pointing
 from spare.references import Pointer, Shell
 
@@ -123,6 +124,8 @@ def _moved(data: spare.Experience, truth: Truth, rng: np.random.Generator) -> sp
     after = data.values.astype(np.float64)
     after[:, :2] += REST * rng.standard_normal((len(after), 2))
     for mask, move in zip(masks, truth.moves, strict=True):
+        if not any(move):
+            continue  # looked at, but not moved: rests like everyone else
         noise = NOISE * rng.standard_normal((int(mask.sum()), 2))
         after[mask, :2] = data.values[mask, :2] + force[owner[mask], None] * np.array(move) + noise
     return dataclasses.replace(data, next_values=after.astype(np.float32))
@@ -208,9 +211,16 @@ def holds_the_same(data: spare.Experience, one: Shell, other: Shell) -> bool:
     return sorted(m.tobytes() for m in pointing.masks(one)) == sorted(m.tobytes() for m in pointing.masks(other))
 
 
+def searches(result: FitResult) -> tuple[SearchResult, ...]:
+    """The searches of a fit of one rule per action, one per action that occurs."""
+    found = tuple(one for one in result.history if isinstance(one, SearchResult))
+    assert len(found) == len(result.history)
+    return found
+
+
 def recovered(result: FitResult, data: spare.Experience, truths: tuple[Truth, ...]) -> bool:
     """Whether the search of every action ended with lists that hold exactly the true objects."""
-    for k, (search, truth) in enumerate(zip(result.history, truths, strict=True)):
+    for k, (search, truth) in enumerate(zip(searches(result), truths, strict=True)):
         rows = data[np.flatnonzero(data.action == k)]
         if not holds_the_same(rows, search.best.gamma, truth.shell):
             return False
