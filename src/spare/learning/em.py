@@ -38,7 +38,13 @@ class Mixing:
     (mean absolute change of memberships) say when to stop; floor: the smallest membership; restart: give a rule
     that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed;
     bystanders: imagined objects per sample that did not move, in each rule's default variance. Where every object of
-    a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave.
+    a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave;
+    margin: nats per pointer by which a longer shell must be better to get a sample's vote (0 in the paper): where two
+    shells say the same, samples would otherwise vote by chance;
+    polish: last iterations in which each rule has its heaviest shell alone (as in the final model), ten times the
+    bystanders, no claim on samples that it does not apply to while another rule does, and memberships follow from
+    likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default or
+    the empty-lists rule kept with the wrong rule go to the right one.
     """
 
     rules: int
@@ -52,6 +58,8 @@ class Mixing:
     warm: bool = True
     warm_below: float = 0.05
     bystanders: float = 1.0
+    margin: float = 1.0
+    polish: int = 4
 
     def __post_init__(self) -> None:
         if self.rules < 1:
@@ -122,24 +130,32 @@ class EM:
         self.total = all_shells(extractor.experience.domain, extractor.action, longest)
         self.weights = plan.training + plan.validation
         self.single: SearchResult | None = None
-        self._start = start
+        self._start, self._polishing = start, False
+
+    @property
+    def kappa(self) -> int:
+        """How many shells of each rule are trained and mixed now."""
+        return 1 if self._polishing else self.mixing.kappa
 
     def run(self) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
         """(memberships, rules, history); history starts with iteration 0, the start itself."""
         z = self.floored(self._start if self._start is not None else self._clustered())
         states = [self._begin(z[:, j], j) for j in range(z.shape[1])]
         history = [self._record(0, z, states, (np.inf, time.perf_counter()), ())]
-        for number in range(1, self.mixing.iterations + 1):
+        polished = 0
+        for number in range(1, self.mixing.iterations + self.mixing.polish + 1):
             begin = time.perf_counter()
+            self._polishing = polished > 0 or number > self.mixing.iterations
             starved = self._m_step(z, states)
             likelihood = self._likelihoods(states)
-            fresh = self.e_step(z, likelihood)
+            fresh = self.e_step(*self._claims(z, likelihood, states))
             if self.mixing.restart:
                 fresh = self._restart(fresh, likelihood, starved)
             change = float(np.abs(fresh - z)[self.weights > 0].mean())
             z = fresh
             history.append(self._record(number, z, states, (change, begin), starved))
-            if change < self.mixing.tolerance:
+            polished += self._polishing or change < self.mixing.tolerance
+            if polished > self.mixing.polish or (polished > 1 and change < self.mixing.tolerance):
                 break
         return z, states, history
 
@@ -181,7 +197,7 @@ class EM:
             validation=validation,
             seed=seed,
             warm=start,
-            bystanders=self.mixing.bystanders,
+            bystanders=self.mixing.bystanders * (10.0 if self._polishing else 1.0),
         )
 
     # -- M-step -------------------------------------------------------------------------------------------------
@@ -209,9 +225,15 @@ class EM:
         """The heaviest shells of every rule, and its empty-lists rule, that are not trained yet: one batch."""
         jobs = []
         for j, plan in plans.items():
-            wanted = dict.fromkeys([*states[j].shells.top(self.mixing.kappa), self.empty])
+            wanted = dict.fromkeys([*states[j].shells.top(self.kappa), self.empty])
             missing = [shell for shell in wanted if shell not in states[j].fitted]
-            jobs += [(j, shell, ((shell, shell), plan)) for shell in missing if self._trainable(shell, plan)]
+            # The empty-lists rule stands in where a shell does not apply: no prior may make it look certain.
+            plain = dataclasses.replace(plan, bystanders=0.0)
+            jobs += [
+                (j, shell, ((shell, shell), plain if shell == self.empty else plan))
+                for shell in missing
+                if self._trainable(shell, plan)
+            ]
         results = fit_jobs(self.extractor, [job for _, _, job in jobs], self.plan.threads)
         for (j, shell, _), fitted in zip(jobs, results, strict=True):
             states[j].fitted[shell] = fitted
@@ -220,12 +242,14 @@ class EM:
         return bool((self.extractor.table(shell, shell).applies & (plan.training > 0)).any())
 
     def _top(self, state: RuleState) -> list[Shell]:
-        return [shell for shell in state.shells.top(self.mixing.kappa) if shell in state.fitted]
+        return [shell for shell in state.shells.top(self.kappa) if shell in state.fitted]
 
     def vote(self, state: RuleState, column: np.ndarray) -> ShellWeights:
-        """V(k) = sum of w_i z_i over the samples whose loss is smallest under shell k; the earlier shell wins a tie."""
+        """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for its length, is smallest under shell k."""
         top = self._top(state)
-        best = np.argmin(np.stack([state.losses(shell, self.empty) for shell in top]), axis=0)
+        handicap = [self.mixing.margin * len(shell) for shell in top]
+        losses = np.stack([state.losses(shell, self.empty) + more for shell, more in zip(top, handicap, strict=True)])
+        best = np.argmin(losses, axis=0)
         share = self.weights * column
         return state.shells.voted({shell: float(share[best == k].sum()) for k, shell in enumerate(top)})
 
@@ -240,8 +264,19 @@ class EM:
             columns.append(mix([state.shells[shell] for shell in top], terms))
         return np.stack(columns, axis=1)
 
+    def _claims(
+        self, z: np.ndarray, likelihood: np.ndarray, states: Sequence[RuleState]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(prior, likelihood) of the E-step: the memberships before; or, when polishing, shares and applicability."""
+        if not self._polishing:
+            return z, likelihood
+        applies = np.stack([state.fitted[self._top(state)[0]].table.applies for state in states], axis=1)
+        barred = ~applies & applies.any(axis=1, keepdims=True)
+        share = self.weights @ z / self.weights.sum()
+        return np.broadcast_to(share, z.shape), np.where(barred, -np.inf, likelihood)
+
     def e_step(self, z: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
-        """z_ij p_ij / sum_j z_ij p_ij, in log space, floored."""
+        """z_ij p_ij / sum_j z_ij p_ij, in log space, floored; z is the memberships before, or the rules' shares."""
         joint = np.log(z) + likelihood
         joint -= joint.max(axis=1, keepdims=True)
         weight = np.exp(joint)
@@ -272,5 +307,5 @@ class EM:
         seconds = time.perf_counter() - begin
         done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
         if self.listener:
-            self.listener.iteration(done, self.mixing.iterations)
+            self.listener.iteration(done, self.mixing.iterations + self.mixing.polish)
         return done
