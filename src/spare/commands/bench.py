@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 import tyro
 
-BENCHES = ("scale",)
+MODULES = {"scale": "spare.bench.scale", "generate": "spare.domains.push.bench"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
     """Measure speed and quality on this machine, side by side with what they are compared to."""
 
-    what: Annotated[Literal["scale"], tyro.conf.Positional]
-    """scale: time and memory against the number of objects."""
+    what: Annotated[Literal["scale", "generate"], tyro.conf.Positional]
+    """scale: time and memory against the number of objects; generate: simulation against the bare engines."""
     quick: bool = False
     """A smaller run for a first look."""
     seed: int = 0
@@ -27,7 +27,7 @@ class Bench:
 
     def run(self) -> int:
         """Run one benchmark and print its tables."""
-        module = importlib.import_module(f"spare.bench.{self.what}")
+        module = importlib.import_module(MODULES[self.what])
         result = module.run(quick=self.quick, seed=self.seed, quiet=self.json)
         if self.json:
             print(json.dumps(result, indent=1))

@@ -13,7 +13,7 @@ from PIL import Image
 
 import spare
 from spare import cli
-from spare.commands.bench_generate import BenchGenerate
+from spare.commands.bench import Bench
 from spare.commands.render import Render
 from spare.domains.push import bench
 from spare.domains.push.settings import ENGINES, Settings
@@ -139,4 +139,4 @@ def test_memory_stays_flat(capsys):
     facts = {name: {"made": 2.0, "bare": 1.0, "overhead": 2.0, "rate": 500.0, "memory_mb": seen} for name in ENGINES}
     bench.show({**facts, "speed_up_two_workers": 1.9, "goals": {}})
     assert "two workers: 1.90 times one" in capsys.readouterr().out
-    assert tyro.cli(BenchGenerate, args=["--quick"]).quick
+    assert tyro.cli(Bench, args=["generate", "--quick"]).quick
