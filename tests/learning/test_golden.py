@@ -11,7 +11,7 @@ import pytest
 from spare.domains import toy
 from spare.learning.api import FitResult, fit
 from tests.learning.helpers import quick
-from tests.learning.worlds import fixed_worlds
+from tests.learning.worlds import fixed_worlds, searches
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
