@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint types unit thorough clean
+.PHONY: demo test setup lint types unit thorough bench-keras clean
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -26,5 +26,9 @@ unit:
 thorough: setup
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile=thorough
 
+# The same search in plain Keras, side by side; makes an environment of its own with TensorFlow in it.
+bench-keras: setup
+	@$(BIN)/python benchmarks/keras/run.py
+
 clean:
-	rm -rf .venv runs .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-keras runs .pytest_cache .ruff_cache .hypothesis

@@ -242,7 +242,9 @@ class EM:
         return bool((self.extractor.table(shell, shell).applies & (plan.training > 0)).any())
 
     def _top(self, state: RuleState) -> list[Shell]:
-        return [shell for shell in state.shells.top(self.kappa) if shell in state.fitted]
+        """The heaviest shells that are trained; before the first M-step that may only be the search's own choice."""
+        trained = [shell for shell in state.shells.top(self.kappa) if shell in state.fitted]
+        return trained or [shell for shell in state.fitted if shell != self.empty] or [self.empty]
 
     def vote(self, state: RuleState, column: np.ndarray) -> ShellWeights:
         """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for its length, is smallest under shell k."""

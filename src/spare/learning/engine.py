@@ -92,8 +92,9 @@ def initial_nets(training: Training, capacity: Capacity, sizes: tuple[int, int],
         return Network(tuple(weights), biases, training.activation)
 
     mean, variance = network(), network()
-    adam = optimiser(training)
-    states = [jax.tree.map(np.asarray, adam.init(jax.tree.map(np.asarray, net))) for net in (mean, variance)]
+    # Adam starts from zeros; taking only their shapes from Optax compiles nothing.
+    shapes = jax.eval_shape(optimiser(training).init, mean)
+    states = [jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes) for _ in range(2)]
     return Nets(mean, variance, *states)
 
 
@@ -263,13 +264,25 @@ class Programs:
 PROGRAMS = Programs()
 
 
+def _phase_program(phase: Phase, training: Training, arguments: tuple[Any, ...]) -> Any:
+    return PROGRAMS.get(phase, functools.partial(run_phase, phase, training), arguments, training)
+
+
+def _compile_ahead(training: Training, nets: Nets, problem: Problem) -> None:
+    """Compile what the phases need side by side: the compiler uses one core per program."""
+    arguments = (nets, problem, np.uint32(0))
+    wanted = [functools.partial(_phase_program, phase, training, arguments) for phase in dict.fromkeys(training.phases)]
+    wanted.append(functools.partial(PROGRAMS.get, "outputs", outputs, (nets, problem)))
+    for _ in in_parallel(wanted):
+        pass
+
+
 def train(training: Training, nets: Nets, problem: Problem, seed: int) -> tuple[Nets, np.ndarray, np.ndarray]:
     """All phases for one predictor: (trained nets, mean, variance of every row), in normalised units."""
+    _compile_ahead(training, nets, problem)
     for number, phase in enumerate(training.phases):
-        function = functools.partial(run_phase, phase, training)
-        start = np.uint32((seed * 1009 + number) % 2**32)
-        arguments = (nets, problem, start)
-        nets = jax.block_until_ready(PROGRAMS.get(phase, function, arguments, training)(*arguments))
+        arguments = (nets, problem, np.uint32((seed * 1009 + number) % 2**32))
+        nets = jax.block_until_ready(_phase_program(phase, training, arguments)(*arguments))
     mean, variance = PROGRAMS.get("outputs", outputs, (nets, problem))(nets, problem)
     return jax.tree.map(np.asarray, nets), np.asarray(mean), np.asarray(variance)
 

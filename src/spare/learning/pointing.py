@@ -30,7 +30,8 @@ def expressions(shell: Shell) -> tuple[Expression, ...]:
     return tuple(slots)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+# These programs run for milliseconds, once per search: optimising them costs more than it gives.
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 0})
 def _select(domain: Domain, reference: str, values: Any, valid: Any, arguments: Any) -> Any:
     relation = domain.reference(reference).relation
 
