@@ -204,16 +204,14 @@ class GreedySearch:
                 return current, rounds
             current = best
 
-    def _step(
-        self, current: _Trial, pairs: Sequence[Pair], rival: _Trial, number: int, stop: str | None = None
-    ) -> tuple[_Trial | None, Round]:
+    def _step(self, current: _Trial, pairs: Sequence[Pair], rival: _Trial, number: int) -> tuple[_Trial | None, Round]:
         """Train what is worth training of `pairs`, which start from `current`; judge the best against `rival`."""
         begin = time.perf_counter()
         wanted, skipped = self._screen(current, pairs)
         if self.listener:
             self.listener.round_started(number, len(wanted))
         trials = self._train(wanted)
-        best, accepted, test = self._judge(rival, trials, stop)
+        best, accepted, test = self._judge(rival, trials)
         round_ = self._round([*(t.explored for t in trials), *skipped], best, accepted, test, begin)
         if self.listener:
             self.listener.round_ended(number, round_)
@@ -224,8 +222,8 @@ class GreedySearch:
     ) -> tuple[_Trial, list[Round]]:
         """A set that comes first hides its members: each adds little beside it, yet together they replace it.
 
-        So try other pointers in the place of a set, also after growing past it by any improvement; what is kept
-        must beat the shell found so far by the paired test. Lists without a set of several objects are left alone.
+        So try other pointers in the place of a set, also after growing past it where that alone gains nothing; what
+        is kept must beat the lists found so far by the paired test. Lists without a set of several are left alone.
         """
         tentative = current
         while True:
@@ -241,8 +239,8 @@ class GreedySearch:
                 tentative = current
                 continue
             longer = list(moves(tentative.pair)) if swaps else []
-            best, round_ = self._step(tentative, longer, tentative, len(rounds) + 1, "paper")
-            if best is None or not round_.accepted:
+            best, round_ = self._step(tentative, longer, current, len(rounds) + 1)
+            if best is None:
                 return current, rounds
             rounds, tentative = [*rounds, round_], best
 
@@ -309,15 +307,13 @@ class GreedySearch:
                 return current, rounds
             current = best
 
-    def _judge(
-        self, current: _Trial, trials: Sequence[_Trial], stop: str | None = None
-    ) -> tuple[_Trial | None, bool, tuple[float, float]]:
+    def _judge(self, current: _Trial, trials: Sequence[_Trial]) -> tuple[_Trial | None, bool, tuple[float, float]]:
         """(best of the round, is it kept, (improvement, p-value))."""
         if not trials:
             return None, False, (0.0, 1.0)
         best = min(trials, key=lambda trial: trial.explored.loss)
         improvement, p_value = paired_improvement(current.losses, best.losses, self.validation)
-        if (stop or self.preset.search.stop) == "paper":
+        if self.preset.search.stop == "paper":
             return best, improvement > 0, (improvement, p_value)
         return best, improvement > 0 and p_value < self.preset.search.alpha, (improvement, p_value)
 
