@@ -9,8 +9,9 @@ import numpy as np
 
 from spare.learning.api import make_extractor, split_weights
 from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, capacity_for, fit_predictors
+from spare.learning.fit import Fitted, Plan, fit_predictors
 from spare.learning.presets import PRESETS, Preset
+from spare.learning.problems import capacity_for
 from spare.references import Shell
 
 SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3}

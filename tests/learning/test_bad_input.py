@@ -12,9 +12,10 @@ import pytest
 import spare
 from spare.domains import toy
 from spare.learning.api import FitResult, fit, split_weights
-from spare.learning.fit import Plan, capacity_for, fit_predictors
+from spare.learning.fit import Plan, fit_predictors
 from spare.learning.greedy import GreedySearch
 from spare.learning.presets import Search, Training
+from spare.learning.problems import capacity_for
 from spare.references import Shell
 from tests.learning.helpers import fit_shell, quick
 from tests.learning.worlds import searches

@@ -11,8 +11,9 @@ import pytest
 from spare.domains import toy
 from spare.learning.api import fit, make_extractor
 from spare.learning.engine import initial_nets
-from spare.learning.fit import Fitted, Plan, capacity_for, fit_predictors
+from spare.learning.fit import Fitted, Plan, fit_predictors
 from spare.learning.presets import PRESETS
+from spare.learning.problems import capacity_for
 from spare.model import Model
 from spare.references import Pointer, Shell
 from tests.learning.helpers import fit_shell, flat, plan_for, quick

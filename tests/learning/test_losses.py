@@ -16,8 +16,8 @@ from spare.domains import toy
 from spare.learning.api import make_extractor
 from spare.learning.engine import Rows, joint_loss, mean_loss, variance_loss
 from spare.learning.extract import default_variance
-from spare.learning.fit import _problem, _scale
 from spare.learning.presets import PRESETS
+from spare.learning.problems import padded_problem, take_scale
 from spare.predictor import Network, bounded
 from spare.references import Pointer, Shell
 from tests.learning.helpers import SMALL, plan_for
@@ -159,9 +159,10 @@ def test_weight_2_equals_repeating(preset: str) -> None:
         extractor = make_extractor(one, "usher", chosen)
         table = extractor.table(SHELL, SHELL)
         weights = np.where(table.applies, one.weights, 0.0)
-        scaling = _scale(table, weights, one.domain.resolutions)
+        scaling = take_scale(table, weights, one.domain.resolutions)
         plan = plan_for(extractor, chosen)
-        problem = _problem(table, (weights, one.weights), scaling, plan, one.domain.resolutions)
+        exact = plan.preset.training.set_targets == "exact"
+        problem = padded_problem(table, (weights, one.weights), scaling, plan.capacity, one.domain.resolutions, exact)
         still = ~table.outputs.any(axis=0) & np.repeat(table.applies, one.counts)
         rest = default_variance(one, still, weights)
         net = np.random.default_rng(0)

@@ -23,7 +23,8 @@ from spare.errors import FitError, UsageError
 from spare.learning.clustering import Clustering, features, memberships
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_jobs
-from spare.learning.greedy import GreedySearch, Listener, SearchResult
+from spare.learning.greedy import GreedySearch
+from spare.learning.trials import Listener, SearchResult
 from spare.mixture_rule import ShellWeights, all_shells, mix
 from spare.references import Shell
 
@@ -247,7 +248,7 @@ class EM:
         return trained or [shell for shell in state.fitted if shell != self.empty] or [self.empty]
 
     def vote(self, state: RuleState, column: np.ndarray) -> ShellWeights:
-        """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for its length, is smallest under shell k."""
+        """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for length, is smallest under shell k."""
         top = self._top(state)
         handicap = [self.mixing.margin * len(shell) for shell in top]
         losses = np.stack([state.losses(shell, self.empty) + more for shell, more in zip(top, handicap, strict=True)])

@@ -22,25 +22,14 @@ import numpy as np
 from spare.batches import round_up
 from spare.density import object_log_density
 from spare.errors import FitError
-from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, Rows, in_parallel, initial_nets, train
+from spare.learning.engine import PROGRAMS, Capacity, Nets, in_parallel, initial_nets, train
 from spare.learning.extract import Extractor, Table, default_variance
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
+from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 from spare.rule import Rule
-
-SMALLEST_SCALE = 1e-6
-
-
-@dataclasses.dataclass(frozen=True)
-class Scaling:
-    """x = mean + scale * normalised x, and the same for y: taken from weighted training rows in float64."""
-
-    x_mean: np.ndarray
-    x_scale: np.ndarray
-    y_mean: np.ndarray
-    y_scale: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,21 +80,6 @@ def _cut(net: Network, inputs: int, outputs: int) -> Network:
     weights[0] = weights[0][:inputs]
     weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:outputs]
     return Network(tuple(weights), tuple(biases), net.activation)
-
-
-def capacity_for(extractor: Extractor, longest: int) -> Capacity:
-    """The shape that every rule with at most `longest` references fits into."""
-    data = extractor.experience
-    template = data.domain.action(extractor.action)
-    widest = max((_width(r.aggregators, len(extractor.inputs)) for r in data.domain.references), default=0)
-    given = extractor.seen.parameters.shape[1]
-    inputs = given + len(template.objects) * len(extractor.inputs) + longest * widest
-    rows = round_up(len(data)) * (1 if extractor.reflection is None else 2)
-    return Capacity(rows, inputs, len(template.objects) + longest, len(data.domain.dynamic))
-
-
-def _width(aggregators: tuple[str, ...], properties: int) -> int:
-    return sum(1 if how == "count" else properties for how in aggregators)
 
 
 Pair = tuple[Shell, Shell]
@@ -226,9 +200,10 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     warm = plan.warm.get((table.gamma, table.delta))
     training = training.shortened() if warm else training
     resolutions = extractor.experience.domain.resolutions
-    shown, both = _with_reflection(extractor, table, (weights, plan.validation))
-    scaling = warm.scaling if warm else _scale(shown, both[0], resolutions)
-    problem = _problem(shown, both, scaling, plan, resolutions)
+    shown, both = with_reflection(extractor, table, (weights, plan.validation))
+    scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
+    exact = training.set_targets == "exact"
+    problem = padded_problem(shown, both, scaling, plan.capacity, resolutions, exact)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
     members, means, variances = [], [], []
     for member in range(training.members):
@@ -246,69 +221,6 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     rest = default_variance(extractor.experience, still, weights, plan.bystanders * weights.sum())
     log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), scaling, rest)
     return Fitted(table, tuple(members), scaling, rest, log_prob)
-
-
-def _with_reflection(
-    extractor: Extractor, table: Table, weights: tuple[np.ndarray, np.ndarray]
-) -> tuple[Table, tuple[np.ndarray, np.ndarray]]:
-    """The table and, after it, its image in the frame's mirror, to train on; validation samples are not doubled."""
-    if extractor.reflection is None:
-        return table, weights
-    image = extractor.reflection.table(table.gamma, table.delta)
-    parts = {
-        name: np.concatenate([getattr(table, name), getattr(image, name)])
-        for name in ("x", "y", "spread", "size", "applies")
-    }
-    training, validation = weights
-    both = (np.concatenate([training, training]), np.concatenate([validation, np.zeros_like(validation)]))
-    return dataclasses.replace(table, **parts), both
-
-
-def _scale(table: Table, weights: np.ndarray, resolution: np.ndarray) -> Scaling:
-    """Weighted means and deviations; a constant input gets scale 1, an output at least its resolution."""
-    share = weights / weights.sum()
-    x_mean = share @ table.x
-    x_scale = np.sqrt(share @ np.square(table.x - x_mean))
-    x_scale = np.where(x_scale > SMALLEST_SCALE * np.maximum(np.abs(x_mean), SMALLEST_SCALE), x_scale, 1.0)
-    y_mean = np.einsum("n,nsq->sq", share, table.y)
-    variance = np.einsum("n,nsq->sq", share, np.square(table.y - y_mean) + table.spread)
-    return Scaling(x_mean, x_scale, y_mean, np.maximum(np.sqrt(variance), resolution))
-
-
-def _problem(
-    table: Table, rows: tuple[np.ndarray, np.ndarray], scaling: Scaling, plan: Plan, resolution: np.ndarray
-) -> Problem:
-    """The table, normalised and padded; weights scaled so that usable rows have mean 1."""
-    (weights, validation), capacity = rows, plan.capacity
-    n, slots, _ = table.y.shape
-    usable, exact = weights > 0, plan.preset.training.set_targets == "exact"
-    keep = table.applies[:, None]
-    x = np.where(keep, (table.x - scaling.x_mean) / scaling.x_scale, 0.0)
-    y = np.where(keep[:, :, None], (table.y - scaling.y_mean) / scaling.y_scale, 0.0)
-    spread = table.spread / np.square(scaling.y_scale) * exact
-    members = np.where(keep, table.size if exact else np.ones_like(table.size), 0.0)
-
-    def padded(weight: np.ndarray, chosen: np.ndarray, size: int) -> Rows:
-        def lay(part: np.ndarray, *shape: int) -> np.ndarray:
-            result = np.zeros((size, *shape), np.float32)
-            result[tuple(slice(length) for length in part[chosen].shape)] = part[chosen]
-            return result
-
-        return Rows(
-            lay(x, capacity.inputs),
-            lay(y, capacity.slots, capacity.quantities),
-            lay(spread, capacity.slots, capacity.quantities),
-            lay(weight[:, None] * members, capacity.slots),
-        )
-
-    held = np.flatnonzero(validation > 0)
-    floor = np.ones((capacity.slots, capacity.quantities), np.float32)
-    floor[:slots] = np.square(resolution / scaling.y_scale)
-    flags = np.zeros(capacity.rows, bool)
-    flags[:n] = usable
-    every = padded(weights / weights[usable].mean(), np.arange(n), capacity.rows)
-    check = padded(validation / max(validation.sum(), 1e-300), held, round_up(max(len(held), 1)))
-    return Problem(every, check, floor, flags, np.int32(usable.sum()))
 
 
 def _log_prob(

@@ -16,8 +16,8 @@ from spare.experience import Experience
 from spare.learning.em import EM, EMListener, Iteration, Mixing, RuleState
 from spare.learning.extract import Extractor, default_variance
 from spare.learning.fit import Fitted, Plan, fit_jobs
-from spare.learning.greedy import SearchResult
 from spare.learning.statistics import paired_improvement
+from spare.learning.trials import SearchResult
 from spare.mixture_rule import MixtureModel, MixtureRule
 from spare.model import Model
 from spare.references import Shell

@@ -1,0 +1,228 @@
+"""Candidates of a search: trained, judged on every sample, and turned into models.
+
+1. `screen` leaves out candidates that can bring nothing, and says why.
+2. `train` runs LearnDist on the rest, and gives each its loss on every sample: where a rule does not apply, by the
+   rule with empty lists or by an empirical default covariance (the paper's footnote to section 4.2).
+3. `model` is the density that a trial stands for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from spare.errors import FitError
+from spare.learning.extract import Extractor, Table, default_variance
+from spare.learning.fit import Fitted, Pair, Plan, fit_predictors
+from spare.learning.statistics import weighted_mean
+from spare.model import Model
+from spare.references import Shell
+
+
+@dataclasses.dataclass(frozen=True)
+class Explored:
+    """One pair of lists that the search looked at.
+
+    loss, train_loss: mean -log p in nats per transition on validation and training samples; default_deviation (Q,):
+    the rule's deviation for what it does not predict, resolution included; applies: the share of samples it covers;
+    note: why it was not trained, else empty.
+    """
+
+    gamma: Shell
+    delta: Shell
+    loss: float = np.nan
+    train_loss: float = np.nan
+    default_deviation: tuple[float, ...] = ()
+    applies: float = 0.0
+    note: str = ""
+
+    @property
+    def trained(self) -> bool:
+        """Whether the rule was trained, or skipped for the reason in `note`."""
+        return not self.note
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """One round: what was explored, its best, whether that was kept, and the paired test against the round before."""
+
+    explored: tuple[Explored, ...]
+    best: Explored | None
+    accepted: bool
+    improvement: float
+    p_value: float
+    seconds: float
+    model: Model | None
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResult:
+    """The lists found, the trained rule, and how the search went.
+
+    fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth and pruning;
+    explored: every candidate that was trained, inner searches included; losses (n,): -log p of every sample under
+    the result, whether its rule applies or not.
+    """
+
+    action: str
+    best: Explored
+    fitted: tuple[Fitted, Fitted]
+    rounds: tuple[Round, ...]
+    explored: tuple[Explored, ...]
+    losses: np.ndarray
+    model: Model
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Hears how a search goes, for live views."""
+
+    def round_started(self, number: int, candidates: int) -> None:
+        """A round begins with so many candidates to train."""
+        ...
+
+    def candidate_done(self, explored: Explored) -> None:
+        """A candidate was trained."""
+        ...
+
+    def round_ended(self, number: int, round_: Round) -> None:
+        """A round's verdict."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A trained candidate with its loss on every sample (those the rule does not cover included)."""
+
+    explored: Explored
+    fitted: Fitted
+    losses: np.ndarray
+
+    @property
+    def pair(self) -> Pair:
+        """(Gamma, Delta)."""
+        return self.explored.gamma, self.explored.delta
+
+
+class Trials:
+    """Trains and judges candidates on one action's transitions; keeps all it has explored."""
+
+    def __init__(self, extractor: Extractor, plan: Plan, listener: Listener | None = None) -> None:
+        self.extractor, self.plan, self.preset, self.listener = extractor, plan, plan.preset, listener
+        self.training, self.validation = plan.training, plan.validation
+        self.empty: Trial | None = None
+        self.explored: list[Explored] = []
+
+    def screen(self, current: Trial, pairs: Sequence[Pair]) -> tuple[list[Pair], list[Explored]]:
+        """Leave out pairs that can bring nothing, and say why."""
+        wanted: list[Pair] = []
+        skipped: list[Explored] = []
+        seen: dict[tuple[bytes, ...], Pair] = {}
+        roles = self.extractor.experience.domain.action(self.extractor.action).objects
+        for pair in pairs:
+            note = self._useless(current.fitted.table, pair)
+            twin = seen.setdefault(tuple(self.extractor.pointing.masks(shell).tobytes() for shell in pair), pair)
+            if not note and twin != pair:
+                note = f"selects the same objects as [{twin[0].show(roles)}]"
+            if note:
+                skipped.append(Explored(*pair, note=note))
+            else:
+                wanted.append(pair)
+        return wanted, skipped
+
+    def _useless(self, parent: Table, pair: Pair) -> str:
+        """Why a longer pair cannot be better: no sample, or the same objects as a slot before wherever it applies."""
+        table, used = self.extractor.table(*pair), self.training > 0
+        if not table.applies[used].any():
+            return "applies to no training sample"
+        if bool(np.any(table.applies[used] != parent.applies[used])):
+            return ""
+        roles = self.extractor.experience.domain.action(self.extractor.action).objects
+        inside = np.repeat(table.applies, self.extractor.experience.counts)
+        for old, shell in zip((parent.gamma, parent.delta), pair, strict=True):
+            if shell == old or not len(shell):
+                continue
+            masks = self.extractor.pointing.masks(shell)[:, inside]
+            for slot in range(shell.slots - 1):
+                if np.array_equal(masks[-1], masks[slot]):
+                    return f"selects the same objects as {shell.slot_names(roles)[slot]} on every sample"
+        return ""
+
+    def train(self, pairs: Sequence[Pair]) -> list[Trial]:
+        """LearnDist for each pair, and its loss on every sample."""
+        trials: list[Trial] = []
+
+        def done(fitted: Fitted) -> None:
+            trials.append(self._trial(fitted))
+            if self.listener:
+                self.listener.candidate_done(trials[-1].explored)
+
+        fit_predictors(self.extractor, pairs, self.plan, done)
+        return trials
+
+    def _trial(self, fitted: Fitted) -> Trial:
+        """Losses on every sample; where the rule does not apply, as the paper's footnote says."""
+        losses = -fitted.log_prob
+        uncovered = ~fitted.table.applies
+        if uncovered.any():
+            losses = np.where(uncovered, self._fallback(fitted, uncovered), losses)
+        gamma, delta = fitted.table.gamma, fitted.table.delta
+        if not np.isfinite(losses).all():
+            name = gamma.show(self.extractor.experience.domain.action(self.extractor.action).objects)
+            raise FitError(f"rule [{name}]: its loss is not a number on sample {int(np.argmin(np.isfinite(losses)))}")
+        deviation = np.sqrt(fitted.default_variance + self.extractor.experience.domain.resolutions**2)
+        explored = Explored(
+            gamma,
+            delta,
+            weighted_mean(losses, self.validation),
+            weighted_mean(losses, self.training),
+            tuple(deviation.tolist()),
+            float(fitted.table.applies.mean()),
+        )
+        self.explored.append(explored)
+        return Trial(explored, fitted, losses)
+
+    def _fallback(self, fitted: Fitted, uncovered: np.ndarray) -> np.ndarray:
+        """-log p of samples that a rule does not cover: by the rule with empty lists, or by a default covariance."""
+        if self.preset.search.inapplicable == "empty":
+            if self.empty is None:
+                raise FitError("the rule with empty lists does not apply to every sample")
+            return self.empty.losses
+        data = self.extractor.experience
+        total = self._covariance(uncovered) + data.domain.resolutions**2
+        dynamic = list(data.domain.dynamic)
+        moved = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
+        terms = 0.5 * (np.square(moved) / total + np.log(2 * np.pi * total)).sum(axis=1)
+        return np.add.reduceat(terms, data.offsets[:-1])
+
+    def _covariance(self, rows: np.ndarray) -> np.ndarray:
+        """Sigma_default: squared deviations of all objects in these training samples (of all, if there are none)."""
+        data = self.extractor.experience
+        chosen = rows & (self.training > 0)
+        every = np.repeat(chosen if chosen.any() else self.training > 0, data.counts)
+        return default_variance(data, every, self.training)
+
+    def model(self, trial: Trial) -> Model:
+        """The rule as a model; with the empty-lists rule behind it if that is what covers the other samples."""
+        uncovered = ~trial.fitted.table.applies & ((self.training > 0) | (self.validation > 0))
+        rules = [trial.fitted.rule(self.extractor)]
+        if uncovered.any() and self.preset.search.inapplicable == "empty" and self.empty is not None:
+            rules.append(self.empty.fitted.rule(self.extractor))
+        return Model(self.extractor.experience.domain, rules, self._covariance(~trial.fitted.table.applies))
+
+    def round(
+        self,
+        explored: Sequence[Explored],
+        best: Trial | None,
+        accepted: bool,
+        test: tuple[float, float],
+        begin: float,
+    ) -> Round:
+        """The record of one round that began at `begin`."""
+        seconds = time.perf_counter() - begin
+        model = self.model(best) if best is not None else None
+        return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, model)
