@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("experience",),
     ("intake",),
     ("builder", "tables", "batches", "atomic", "catalogue", "parquet"),
+    ("frames",),
     ("density",),
     ("predictor",),
     ("rule",),

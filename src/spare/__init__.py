@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from spare.builder import Builder
     from spare.domain import Action, Domain, Frame, Property
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
-    from spare.experience import ActionCall, Experience, State, Transition, concatenate
     from spare.evaluation import Evaluation, evaluate
+    from spare.experience import ActionCall, Experience, State, Transition, concatenate
     from spare.files import load
     from spare.learning.api import FitResult, fit
     from spare.learning.presets import Preset, Search, Training

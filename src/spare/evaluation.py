@@ -46,7 +46,7 @@ def moved_rows(experience: Experience) -> np.ndarray:
     """Which object rows changed by more than a resolution in some property, (total,) bool."""
     dynamic = list(experience.domain.dynamic)
     change = np.abs(experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic])
-    return (change > experience.domain.resolutions).any(axis=1)
+    return np.any(change > experience.domain.resolutions, axis=1)
 
 
 def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws: int = 100) -> Evaluation:
@@ -64,11 +64,13 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     per_moved = float(values(data)[moved].mean()) if values is not None and moved.any() else None
     samples = np.stack([model.sample(data, seed + k)[:, dynamic] for k in range(draws)])
     truth = data.next_values[:, dynamic].astype(np.float64)
-    mean = model.mean(data)[:, dynamic] if hasattr(model, "mean") else samples.mean(axis=0)
+    expected = getattr(model, "mean", None)
+    mean = expected(data)[:, dynamic] if expected is not None else samples.mean(axis=0)
     error = np.square(mean - truth)
     judged = moved if moved.any() else np.ones(len(truth), bool)
     seen, drawn = truth[judged], samples[:, judged].astype(np.float64)
-    crps = (np.abs(drawn - seen).mean(axis=0) - 0.5 * np.abs(drawn - np.roll(drawn, 1, axis=0)).mean(axis=0)).mean(axis=0)
+    apart = np.abs(drawn - np.roll(drawn, 1, axis=0)).mean(axis=(0, 1))
+    crps = np.abs(drawn - seen).mean(axis=(0, 1)) - 0.5 * apart
     return Evaluation(
         transitions=len(data),
         objects_moved=float(moved.sum() / len(data)),
@@ -88,7 +90,7 @@ def _named(names: tuple[str, ...], values: np.ndarray) -> dict[str, float]:
 
 
 def _coverage(drawn: np.ndarray, seen: np.ndarray, level: float) -> float:
-    """Share of values whose rank among the draws lies in the central `level` of ranks, ties of the grid interpolated."""
+    """Share of values whose rank among the draws lies in the central `level` of ranks, the ends interpolated."""
     below = (drawn < seen).sum(axis=0)
     edge = (1 - level) / 2 * (len(drawn) + 1)
     # With n draws the rank is one of n + 1 equally likely ones under a perfect model: count the central ones.

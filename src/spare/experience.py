@@ -27,7 +27,7 @@ ObjectId = str | int
 class State:
     """s = [P_i(o_j)]: object ids and a float32 array of shape (objects, properties)."""
 
-    ids: tuple[ObjectId, ...]
+    ids: Sequence[ObjectId]
     values: np.ndarray
 
     def __post_init__(self) -> None:
@@ -147,9 +147,7 @@ class Experience:
         save(self, path)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False
-    ) -> Experience:
+    def load(cls, path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False) -> Experience:
         """Read a Parquet file; the domain may be left out for SPARE's own domains."""
         from spare.parquet import load
 

@@ -66,13 +66,21 @@ def look(data: Experience, action: str, framed: bool, mirror: bool) -> Seen:
     columns = groups(domain.property_names, template.frame.vectors)
     outputs = groups(domain.dynamic_names, template.frame.vectors)
     points = groups(template.parameters, template.frame.points)
-    values, after = enter(values, columns, here), enter(after, outputs, here)
-    parameters, heading = enter(parameters, points, placed), placed.heading
+    size = max(float(np.abs(part).max(initial=0.0)) for part in (values[:, sum(columns, ())], placed.origin))
+    values, after = _cleaned(enter(values, columns, here), columns, size), enter(after, outputs, here)
+    parameters, heading = _cleaned(enter(parameters, points, placed), points, size), placed.heading
     if mirror:
         values, after, parameters = mirrored(values, columns), mirrored(after, outputs), mirrored(parameters, points)
         heading = -heading
     turned = np.stack([np.cos(heading), np.sin(heading)], axis=1)
     return Seen(values, after, np.concatenate([parameters, turned], axis=1))
+
+
+def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], size: float) -> np.ndarray:
+    """Coordinates that are 0 in the frame but for rounding become 0: noise must not be scaled up into an input."""
+    for column in sum(columns, ()):
+        values[:, column] = np.where(np.abs(values[:, column]) < 1e-6 * size, 0.0, values[:, column])
+    return values
 
 
 @dataclasses.dataclass(frozen=True)
