@@ -89,7 +89,7 @@ class Prediction:
             if label == "changes" and answer.rule.delta == answer.rule.gamma:
                 continue
             for name, mask in zip(shell.slot_names(roles), masks, strict=True):
-                lines.append(f"  {label} {name} = {_listing([self.state.ids[i] for i in np.flatnonzero(mask)])}")
+                lines.append(f"  {label} {name} = {_listing([self.state.ids[int(i)] for i in np.flatnonzero(mask)])}")
         return lines
 
     def _inputs(self, answer: RuleAnswer) -> list[str]:
