@@ -10,6 +10,7 @@ Every explored pair of lists stays in the result, with its loss and its default 
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -34,7 +35,10 @@ class GreedySearch:
     def run(self) -> SearchResult:
         """The whole search, in the manner that `search.delta` asks for."""
         nothing = Shell(self.roles)
-        first, rounds = self._start((nothing, nothing))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(self._look_ahead, nothing)
+            first, rounds = self._start((nothing, nothing))
+            ahead.result()
         if self.preset.search.delta == "nested":
             trial, more = self._nested(first)
             if self.preset.search.prune:
@@ -57,6 +61,11 @@ class GreedySearch:
             trial.losses,
             self.trials.model(trial),
         )
+
+    def _look_ahead(self, shell: Shell) -> None:
+        """Point with every reference once, so that their programs are compiled while the first rule is trained."""
+        for pointer in self._pointers(shell):
+            self.extractor.pointing.after(shell, pointer)
 
     # -- moves --------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -56,7 +57,12 @@ class Round:
     improvement: float
     p_value: float
     seconds: float
-    model: Model | None
+    build: Callable[[], Model] | None
+
+    @functools.cached_property
+    def model(self) -> Model | None:
+        """The round's best as a model, made when it is first asked for; None if nothing was trained."""
+        return self.build() if self.build is not None else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,5 +230,5 @@ class Trials:
     ) -> Round:
         """The record of one round that began at `begin`."""
         seconds = time.perf_counter() - begin
-        model = self.model(best) if best is not None else None
-        return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, model)
+        build = functools.partial(self.model, best) if best is not None else None
+        return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, build)
