@@ -17,8 +17,8 @@ from spare.domains import push  # noqa: E402
 from spare.learning import engine  # noqa: E402
 from spare.learning.api import make_extractor, prepare, split_weights  # noqa: E402
 from spare.learning.fit import Plan, fit_predictors  # noqa: E402
-from spare.learning.problems import capacity_for  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
+from spare.learning.problems import capacity_for  # noqa: E402
 from spare.references import Shell  # noqa: E402
 
 PAPER = PRESETS["paper"]
