@@ -45,7 +45,7 @@ class Cluster:
     def run(self) -> int:
         """Cluster, print the table, draw the plot."""
         remember_programs()
-        from spare.learning.clustering import Clustering, separation
+        from spare.learning.clustering import Clustering, matched, separation
 
         how = Clustering(self.kind, self.likelihood, self.scale)
         if self.out is not None:
@@ -58,7 +58,7 @@ class Cluster:
         else:
             _print(names, table, how)
         if self.out is not None:
-            _plot(points, z, labels, self.out)
+            _plot(points, matched(z, labels), labels, self.out)
             print(f"wrote {self.out}", file=sys.stderr)
         return 0
 

@@ -89,15 +89,19 @@ def memberships(points: np.ndarray, weights: np.ndarray, rules: int, how: Cluste
     return closeness / closeness.sum(axis=1, keepdims=True)
 
 
+def matched(z: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """z with its clusters ordered so that cluster k goes best with label k: the diagonal's sum is largest."""
+    from scipy.optimize import linear_sum_assignment
+
+    table = np.stack([z[labels == name].mean(axis=0) for name in np.unique(labels)], axis=1)
+    rows, columns = linear_sum_assignment(-table)
+    return z[:, np.concatenate([rows[np.argsort(columns)], np.setdiff1d(np.arange(len(table)), rows)])]
+
+
 def separation(z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(labels, table): the mean membership of each label's samples in each cluster, clusters matched to labels.
 
-    Column l of the table is a label, row j a cluster; clusters are ordered so that the diagonal's sum is largest.
+    Column l of the table is a label, row j a cluster, in the order of `matched`.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    names = np.unique(labels)
-    table = np.stack([z[labels == name].mean(axis=0) for name in names], axis=1)
-    rows, columns = linear_sum_assignment(-table)
-    order = np.concatenate([rows[np.argsort(columns)], np.setdiff1d(np.arange(len(table)), rows)])
-    return names, table[order]
+    names, z = np.unique(labels), matched(z, labels)
+    return names, np.stack([z[labels == name].mean(axis=0) for name in names], axis=1)
