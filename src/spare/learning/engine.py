@@ -61,6 +61,13 @@ class Problem(NamedTuple):
     count: Any
 
 
+class Batches(NamedTuple):
+    """Minibatches in the order they are trained on: rows (T, b), -1 where one is not full; the first `steps` count."""
+
+    rows: Any
+    steps: Any
+
+
 class Nets(NamedTuple):
     """Mean and variance network with the state of their optimisers."""
 
@@ -131,80 +138,78 @@ def joint_loss(
     return (jax.lax.stop_gradient(variance**beta) * terms).sum(axis=(1, 2))
 
 
+def shuffled(phase: Phase, training: Training, problem: Problem, rng: np.random.Generator) -> Batches:
+    """Epoch after epoch of all usable rows in random order: `epochs` of them, or as many as `steps` batches take.
+
+    Drawn here and not in the compiled program: a sort costs half a second to compile, and a table nothing to read.
+    """
+    usable, size = np.flatnonzero(problem.usable), training.batch
+    per_epoch = -(-len(usable) // size)
+    joint = phase == "joint"
+    epochs = -(-training.steps // per_epoch) if joint else training.epochs
+    rows = np.full((epochs, per_epoch * size), -1, np.int32)
+    for epoch in rows:
+        epoch[: len(usable)] = rng.permutation(usable)
+    steps = training.steps if joint else epochs * per_epoch
+    room = training.steps if joint else epochs * -(-len(problem.usable) // size)
+    table = np.full((room, size), -1, np.int32)
+    table[:steps] = rows.reshape(-1, size)[:steps]
+    return Batches(table, np.int32(steps))
+
+
 def _take(rows: Rows, index: Array) -> Rows:
     return Rows(*(part[index] for part in rows))
 
 
-def _batches(problem: Problem, size: int, seed: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Any]]:
-    """(order of an epoch, step -> row indices and which of them are real): usable rows only, shuffled."""
-    total = problem.usable.shape[0]
-
-    def order(epoch: Array) -> Array:
-        key = jax.random.fold_in(jax.random.key(seed), epoch)
-        drawn = jnp.where(problem.usable, jax.random.uniform(key, (total,)), 2.0)
-        return jnp.concatenate([jnp.argsort(drawn), jnp.zeros(size, int)])
-
-    def live(k: Array) -> Array:
-        return (k * size + jnp.arange(size) < problem.count).astype(problem.rows.x.dtype)
-
-    return order, live
+def _mean_over(index: Array, losses: Callable[[Array], Array]) -> Array:
+    """The mean loss of a minibatch over the rows that are real."""
+    real = (index >= 0).astype(jnp.result_type(float))
+    return (real * losses(jnp.maximum(index, 0))).sum() / jnp.maximum(real.sum(), 1.0)
 
 
-def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
-    """`epochs` passes of minibatch Adam over the usable rows, for the one network that `phase` names."""
+def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
+    """Minibatch Adam over the usable rows, for the one network that `phase` names."""
     mean, variance = outputs(nets, problem)
     learns_mean = phase == "mean"
     fixed = variance if learns_mean else jnp.square(problem.rows.y - mean) + problem.rows.spread
-    adam, size = optimiser(training), training.batch
-    order, live = _batches(problem, size, seed)
+    adam = optimiser(training)
 
-    def objective(net: Network, index: Array, real: Array) -> Array:
-        taken = _take(problem.rows, index)
-        losses = (
-            mean_loss(net, taken, fixed[index])
-            if learns_mean
-            else variance_loss(net, taken, fixed[index], problem.floor)
-        )
-        return (real * losses).sum() / jnp.maximum(real.sum(), 1.0)
+    def objective(net: Network, index: Array) -> Array:
+        def losses(index: Array) -> Array:
+            taken = _take(problem.rows, index)
+            if learns_mean:
+                return mean_loss(net, taken, fixed[index])
+            return variance_loss(net, taken, fixed[index], problem.floor)
 
-    def epoch(number: Array, carry: Any) -> Any:
-        shuffled = order(number)
+        return _mean_over(index, losses)
 
-        def step(k: Array, carry: Any) -> Any:
-            net, state = carry
-            index = jax.lax.dynamic_slice(shuffled, (k * size,), (size,))
-            updates, state = adam.update(jax.grad(objective)(net, index, live(k)), state, net)
-            return optax.apply_updates(net, updates), state
-
-        return jax.lax.fori_loop(0, (problem.count + size - 1) // size, step, carry)
+    def step(k: Array, carry: Any) -> Any:
+        net, state = carry
+        updates, state = adam.update(jax.grad(objective)(net, batches.rows[k]), state, net)
+        return optax.apply_updates(net, updates), state
 
     start = (nets.mean, nets.mean_state) if learns_mean else (nets.variance, nets.variance_state)
-    net, state = jax.lax.fori_loop(0, training.epochs, epoch, start)
+    net, state = jax.lax.fori_loop(0, batches.steps, step, start)
     if learns_mean:
         return nets._replace(mean=net, mean_state=state)
     return nets._replace(variance=net, variance_state=state)
 
 
-def jointly(training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
+def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
     """`steps` minibatches of beta-NLL on both networks; the weights with the best validation likelihood are kept."""
     adam = optax.adamw(
         optax.cosine_decay_schedule(training.learning_rate, training.steps), weight_decay=training.weight_decay
     )
-    size = training.batch
-    order, live = _batches(problem, size, seed)
-    per_epoch = (problem.count + size - 1) // size
     checkable = problem.check.coefficient.sum() > 0
 
-    def objective(pair: Any, index: Array, real: Array) -> Array:
-        losses = joint_loss(pair, _take(problem.rows, index), problem.floor, training.beta)
-        return (real * losses).sum() / jnp.maximum(real.sum(), 1.0)
+    def objective(pair: Any, index: Array) -> Array:
+        return _mean_over(
+            index, lambda index: joint_loss(pair, _take(problem.rows, index), problem.floor, training.beta)
+        )
 
     def step(k: Array, carry: Any) -> Any:
-        pair, state, shuffled, best, lowest = carry
-        within = k % per_epoch
-        shuffled = jax.lax.cond(within == 0, lambda: order(k // per_epoch), lambda: shuffled)
-        index = jax.lax.dynamic_slice(shuffled, (within * size,), (size,))
-        updates, state = adam.update(jax.grad(objective)(pair, index, live(within)), state, pair)
+        pair, state, best, lowest = carry
+        updates, state = adam.update(jax.grad(objective)(pair, batches.rows[k]), state, pair)
         pair: Any = optax.apply_updates(pair, updates)
 
         def check() -> Any:
@@ -214,19 +219,19 @@ def jointly(training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets
 
         due = ((k + 1) % training.check_every == 0) | (k + 1 == training.steps)
         best, lowest = jax.lax.cond(due, check, lambda: (best, lowest))
-        return pair, state, shuffled, best, lowest
+        return pair, state, best, lowest
 
     pair: Any = (nets.mean, nets.variance)
-    start = (pair, adam.init(pair), order(jnp.zeros((), int)), pair, jnp.asarray(jnp.inf, problem.rows.x.dtype))
-    best = jax.lax.fori_loop(0, training.steps, step, start)[3]
+    start = (pair, adam.init(pair), pair, jnp.asarray(jnp.inf, problem.rows.x.dtype))
+    best = jax.lax.fori_loop(0, batches.steps, step, start)[2]
     return nets._replace(mean=best[0], variance=best[1])
 
 
-def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, seed: Any) -> Nets:
+def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
     """One phase of training."""
     if phase == "joint":
-        return jointly(training, nets, problem, seed)
-    return alternate(phase, training, nets, problem, seed)
+        return jointly(training, nets, problem, batches)
+    return alternate(phase, training, nets, problem, batches)
 
 
 class Programs:
@@ -268,10 +273,10 @@ def _phase_program(phase: Phase, training: Training, arguments: tuple[Any, ...])
     return PROGRAMS.get(phase, functools.partial(run_phase, phase, training), arguments, training)
 
 
-def _compile_ahead(training: Training, nets: Nets, problem: Problem) -> None:
+def _compile_ahead(training: Training, nets: Nets, problem: Problem, draws: Sequence[Batches]) -> None:
     """Compile what the phases need side by side: the compiler uses one core per program."""
-    arguments = (nets, problem, np.uint32(0))
-    wanted = [functools.partial(_phase_program, phase, training, arguments) for phase in dict.fromkeys(training.phases)]
+    drawn: dict[Phase, Batches] = dict(zip(training.phases, draws, strict=True))
+    wanted = [functools.partial(_phase_program, phase, training, (nets, problem, drawn[phase])) for phase in drawn]
     wanted.append(functools.partial(PROGRAMS.get, "outputs", outputs, (nets, problem)))
     for _ in in_parallel(wanted):
         pass
@@ -279,9 +284,11 @@ def _compile_ahead(training: Training, nets: Nets, problem: Problem) -> None:
 
 def train(training: Training, nets: Nets, problem: Problem, seed: int) -> tuple[Nets, np.ndarray, np.ndarray]:
     """All phases for one predictor: (trained nets, mean, variance of every row), in normalised units."""
-    _compile_ahead(training, nets, problem)
-    for number, phase in enumerate(training.phases):
-        arguments = (nets, problem, np.uint32((seed * 1009 + number) % 2**32))
+    rng = np.random.default_rng(seed)
+    draws = [shuffled(phase, training, problem, rng) for phase in training.phases]
+    _compile_ahead(training, nets, problem, draws)
+    for phase, draw in zip(training.phases, draws, strict=True):
+        arguments = (nets, problem, draw)
         nets = jax.block_until_ready(_phase_program(phase, training, arguments)(*arguments))
     mean, variance = PROGRAMS.get("outputs", outputs, (nets, problem))(nets, problem)
     return jax.tree.map(np.asarray, nets), np.asarray(mean), np.asarray(variance)

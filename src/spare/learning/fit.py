@@ -124,13 +124,18 @@ def fit_jobs(
     report: Callable[[Fitted], None] | None = None,
 ) -> list[Fitted]:
     """The same for candidates that each have a plan (weights) of their own, as the rules of EM do."""
-    calls = [functools.partial(_remembered, extractor, extractor.table(*pair), plan) for pair, plan in jobs]
+    calls = [training_call(extractor, pair, plan) for pair, plan in jobs]
     results: list[Fitted] = []
     for fitted in in_parallel(calls, threads):
         results.append(fitted)
         if report is not None:
             report(fitted)
     return results
+
+
+def training_call(extractor: Extractor, pair: Pair, plan: Plan) -> Callable[[], Fitted]:
+    """One training, to be run on any thread; who the pair points at is found here and now."""
+    return functools.partial(_remembered, extractor, extractor.table(*pair), plan)
 
 
 def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:

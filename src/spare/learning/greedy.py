@@ -10,7 +10,6 @@ Every explored pair of lists stays in the result, with its loss and its default 
 
 from __future__ import annotations
 
-import concurrent.futures
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -34,18 +33,19 @@ class GreedySearch:
 
     def run(self) -> SearchResult:
         """The whole search, in the manner that `search.delta` asks for."""
+        with self.trials:
+            return self._search()
+
+    def _search(self) -> SearchResult:
         nothing = Shell(self.roles)
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(self._look_ahead, nothing)
-            first, rounds = self._start((nothing, nothing))
-            ahead.result()
+        first, rounds = self._start((nothing, nothing))
         if self.preset.search.delta == "nested":
             trial, more = self._nested(first)
             if self.preset.search.prune:
                 trial, dropped = self._prune(trial, len(more) + 1)
                 more += dropped
         else:
-            moves = self._both if self.preset.search.delta == "same" else self._interleaved
+            moves = self._moves
             trial, more = self._climb(first, moves)
             if self.preset.search.prune:
                 trial, more = self._prune_and_climb(trial, more, moves)
@@ -62,17 +62,17 @@ class GreedySearch:
             self.trials.model(trial),
         )
 
-    def _look_ahead(self, shell: Shell) -> None:
-        """Point with every reference once, so that their programs are compiled while the first rule is trained."""
-        for pointer in self._pointers(shell):
-            self.extractor.pointing.after(shell, pointer)
-
     # -- moves --------------------------------------------------------------------------------------------------
 
     def _pointers(self, shell: Shell) -> tuple[Pointer, ...]:
         if len(shell) >= self.preset.search.max_references:
             return ()
         return next_pointers(self.extractor.experience.domain.references, shell.slots)
+
+    def _moves(self, pair: Pair) -> Iterator[Pair]:
+        """The pairs that a climb tries next."""
+        ways = {"same": self._both, "interleaved": self._interleaved, "nested": self._gamma}
+        return ways[self.preset.search.delta](pair)
 
     def _both(self, pair: Pair) -> Iterator[Pair]:
         """Delta = Gamma: one pointer for both."""
@@ -102,6 +102,10 @@ class GreedySearch:
         begin = time.perf_counter()
         if self.listener:
             self.listener.round_started(0, 1)
+        self.trials.anticipate([pair])
+        # The first round of a climb does not depend on this one's outcome: it need not wait for it.
+        table = self.extractor.table(*pair)
+        self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0])
         trial = self.trials.train([pair])[0]
         if self.trials.empty is None:
             self.trials.empty = trial
@@ -127,7 +131,7 @@ class GreedySearch:
     def _step(self, current: Trial, pairs: Sequence[Pair], rival: Trial, number: int) -> tuple[Trial | None, Round]:
         """Train what is worth training of `pairs`, which start from `current`; judge the best against `rival`."""
         begin = time.perf_counter()
-        wanted, skipped = self.trials.screen(current, pairs)
+        wanted, skipped = self.trials.screen(current.fitted.table, pairs)
         if self.listener:
             self.listener.round_started(number, len(wanted))
         trials = self.trials.train(wanted)
@@ -216,7 +220,7 @@ class GreedySearch:
                 (Shell(self.roles), delta) for _, delta in self._delta((current.explored.gamma, current.explored.delta))
             ]
             begin = time.perf_counter()
-            wanted, skipped = self.trials.screen(current, pairs)
+            wanted, skipped = self.trials.screen(current.fitted.table, pairs)
             trials = []
             for pair in wanted:
                 start = self.trials.train([pair])[0]

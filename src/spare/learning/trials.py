@@ -8,17 +8,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from spare.errors import FitError
+from spare.learning.engine import cores
 from spare.learning.extract import Extractor, Table, default_variance
-from spare.learning.fit import Fitted, Pair, Plan, fit_predictors
+from spare.learning.fit import Fitted, Pair, Plan, training_call
 from spare.learning.statistics import weighted_mean
 from spare.model import Model
 from spare.references import Shell
@@ -115,22 +118,38 @@ class Trial:
 
 
 class Trials:
-    """Trains and judges candidates on one action's transitions; keeps all it has explored."""
+    """Trains and judges candidates on one action's transitions; keeps all it has explored.
+
+    Inside `with`, candidates are trained on as many threads as the plan allows; outside, one after another.
+    """
 
     def __init__(self, extractor: Extractor, plan: Plan, listener: Listener | None = None) -> None:
         self.extractor, self.plan, self.preset, self.listener = extractor, plan, plan.preset, listener
         self.training, self.validation = plan.training, plan.validation
         self.empty: Trial | None = None
         self.explored: list[Explored] = []
+        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._coming: dict[Pair, concurrent.futures.Future[Fitted]] = {}
 
-    def screen(self, current: Trial, pairs: Sequence[Pair]) -> tuple[list[Pair], list[Explored]]:
+    def __enter__(self) -> Trials:
+        threads = self.plan.threads or cores()
+        self._pool = concurrent.futures.ThreadPoolExecutor(threads) if threads > 1 else None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
+        self._coming.clear()
+
+    def screen(self, parent: Table, pairs: Sequence[Pair]) -> tuple[list[Pair], list[Explored]]:
         """Leave out pairs that can bring nothing, and say why."""
         wanted: list[Pair] = []
         skipped: list[Explored] = []
         seen: dict[tuple[bytes, ...], Pair] = {}
         roles = self.extractor.experience.domain.action(self.extractor.action).objects
         for pair in pairs:
-            note = self._useless(current.fitted.table, pair)
+            note = self._useless(parent, pair)
             twin = seen.setdefault(tuple(self.extractor.pointing.masks(shell).tobytes() for shell in pair), pair)
             if not note and twin != pair:
                 note = f"selects the same objects as [{twin[0].show(roles)}]"
@@ -158,17 +177,26 @@ class Trials:
                     return f"selects the same objects as {shell.slot_names(roles)[slot]} on every sample"
         return ""
 
+    def anticipate(self, pairs: Sequence[Pair]) -> None:
+        """Begin to train pairs that `train` will be asked for; does nothing on one thread."""
+        for pair in pairs:
+            if self._pool is not None and pair not in self._coming:
+                self._coming[pair] = self._pool.submit(training_call(self.extractor, pair, self.plan))
+
     def train(self, pairs: Sequence[Pair]) -> list[Trial]:
         """LearnDist for each pair, and its loss on every sample."""
         trials: list[Trial] = []
-
-        def done(fitted: Fitted) -> None:
+        for fitted in self._fitted(pairs):
             trials.append(self._trial(fitted))
             if self.listener:
                 self.listener.candidate_done(trials[-1].explored)
-
-        fit_predictors(self.extractor, pairs, self.plan, done)
         return trials
+
+    def _fitted(self, pairs: Sequence[Pair]) -> Iterator[Fitted]:
+        self.anticipate(pairs)
+        for pair in pairs:
+            coming = self._coming.pop(pair, None)
+            yield coming.result() if coming else training_call(self.extractor, pair, self.plan)()
 
     def _trial(self, fitted: Fitted) -> Trial:
         """Losses on every sample; where the rule does not apply, as the paper's footnote says."""
