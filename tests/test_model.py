@@ -12,7 +12,7 @@ import pytest
 import spare
 from spare.domains import toy
 from spare.model import TransitionModel
-from spare.predictor import bounded
+from spare.predictor import bounded_variance
 
 QUEUE = np.array([[3.0, 0.0, 60.0], [2.0, 0.0, 70.0], [1.0, 0.0, 80.0], [0.0, 6.0, 90.0]], np.float32)
 STATE = spare.State(("ann", "bob", "cy", "dee"), QUEUE)
@@ -157,6 +157,9 @@ def test_fresh_predictors_start_as_documented() -> None:
         assert float(jnp.abs(weight).max()) > limit / 2
     assert not any(bias.any() for bias in predictor.mean_net.biases)
     raw = jnp.array([-1e6, -100.0, -5.0, 0.0, 5.0, 100.0, 1e6])
-    assert bool(jnp.all((bounded(raw) >= -18) & (bounded(raw) <= 8)))
-    assert bool(jnp.all(jnp.diff(bounded(raw)) >= 0))
-    np.testing.assert_allclose(bounded(raw)[2:4], raw[2:4], atol=1e-3)
+    found = bounded_variance(raw)
+    assert bool(jnp.all((found >= np.exp(-18)) & (found <= np.exp(8) + 1e-3)))
+    assert bool(jnp.all(jnp.diff(found) >= 0))
+    softened = 8 - jax.nn.softplus(8 - raw)
+    np.testing.assert_allclose(found, jnp.exp(-18 + jax.nn.softplus(softened + 18)), rtol=1e-5)
+    assert bool(jnp.isfinite(jax.vmap(jax.grad(bounded_variance))(raw)).all())

@@ -60,8 +60,8 @@ def network(inputs: int, outputs: int, settings: dict) -> keras.Sequential:
 def bounded_variance(raw, floor, settings):
     """exp(raw) between smooth bounds, plus the resolution's share."""
     low, high = settings["log_variance"]
-    upper = high - keras.ops.softplus(high - raw)
-    return keras.ops.exp(low + keras.ops.softplus(upper - low)) + floor
+    tame = keras.ops.clip(raw, -60.0, 60.0)
+    return np.exp(low) + 1.0 / (np.exp(-high) + keras.ops.exp(-tame)) + floor
 
 
 def mean_loss(fixed_and_target, mean):

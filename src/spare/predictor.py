@@ -62,17 +62,21 @@ def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str) -
     return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation)
 
 
-def bounded(log_variance: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """A smooth clamp of log variances between two bounds, so that no step of training can blow up."""
-    upper = HIGHEST_LOG_VARIANCE - jax.nn.softplus(HIGHEST_LOG_VARIANCE - log_variance)
-    return LOWEST_LOG_VARIANCE + jax.nn.softplus(upper - LOWEST_LOG_VARIANCE)
+def bounded_variance(raw: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """e^L + 1 / (e^-H + e^-raw): exp(raw) between smooth bounds e^L and e^H, so that no step of training can blow up.
+
+    The same as two softplus clamps of the logarithm, with one exponential instead of five transcendental functions.
+    """
+    # Beyond these limits the result is at a bound anyhow, and its gradient 0.
+    tame = jnp.clip(raw, -60.0, 60.0)
+    return math.exp(LOWEST_LOG_VARIANCE) + 1.0 / (math.exp(-HIGHEST_LOG_VARIANCE) + jnp.exp(-tame))
 
 
 class Predictor(AbstractPredictor):
     """N(mu(x), diag sigma²(x)): mean and variance nets on normalised x and y; leaves carry a member axis M.
 
     mu = y_mean + y_scale * mean_net((x - x_mean) / x_scale)
-    sigma² = y_scale² * exp(bounded(variance_net(...)))
+    sigma² = y_scale² * bounded_variance(variance_net(...))
     Members are mixed with equal weight, value by value.
     """
 
@@ -94,7 +98,7 @@ class Predictor(AbstractPredictor):
         shape = (self.members, *self.y_mean.shape)
         mean = eqx.filter_vmap(lambda net: net(normal))(self.mean_net).reshape(shape)
         raw = eqx.filter_vmap(lambda net: net(normal))(self.variance_net).reshape(shape)
-        variance = jnp.square(self.y_scale) * jnp.exp(bounded(raw))
+        variance = jnp.square(self.y_scale) * bounded_variance(raw)
         weight = jnp.full(self.members, -jnp.log(self.members))
         return Gaussians(weight, self.y_mean + self.y_scale * mean, variance)
 
@@ -125,12 +129,7 @@ def linear_predictor(weight: Float[Array, "D O"], bias: Float[Array, " O"], vari
         raise DefinitionError(f"variance: a predictor can say {lowest:.2g} to {highest:.4g}, got {variance}")
     inputs, outputs = weight.shape
     mean_net = Network((weight[None],), (bias[None],), "relu")
-    # Solve bounded(raw) = log(variance) for raw: undo the two softplus clamps.
-    inner = LOWEST_LOG_VARIANCE + _softplus_inverse(jnp.log(variance) - LOWEST_LOG_VARIANCE)
-    raw = HIGHEST_LOG_VARIANCE - _softplus_inverse(HIGHEST_LOG_VARIANCE - inner)
+    # Solve bounded_variance(raw) = variance for raw.
+    raw = -jnp.log(1.0 / (variance - lowest) - 1.0 / highest)
     variance_net = Network((jnp.zeros((1, inputs, outputs)),), (raw.reshape(1, outputs),), "relu")
     return Predictor(mean_net, variance_net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(shape), jnp.ones(shape))
-
-
-def _softplus_inverse(value: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    return value + jnp.log(-jnp.expm1(-value))

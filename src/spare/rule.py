@@ -84,7 +84,10 @@ def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) ->
 
 def check_variances(variances: Float[Array, " Q"]) -> None:
     """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
-    if not isinstance(variances, Tracer) and not bool(jnp.all((variances >= 0) & jnp.isfinite(variances))):
+    if isinstance(variances, Tracer):
+        return
+    values = np.asarray(variances)
+    if not np.all((values >= 0) & np.isfinite(values)):
         raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
 
 

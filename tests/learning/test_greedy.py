@@ -231,13 +231,14 @@ def test_delta_may_be_larger_than_gamma() -> None:
 # -- compilations and determinism ----------------------------------------------------------------------------------
 
 
-def test_a_search_compiles_three_programs_and_the_next_one_none() -> None:
+def test_a_search_compiles_a_handful_of_programs_and_the_next_one_none() -> None:
     preset = quick(training={"hidden": (8,), "steps": 40}, max_references=2)
     before = PROGRAMS.compiled
     first = fit(toy.domain, queue(1, 70), seed=0, preset=preset, stop="paper")
     middle = PROGRAMS.compiled
     assert len(searches(first)[0].explored) > 4
-    assert middle - before <= 3
+    # Training, outputs, densities, and who the references find: none of them depends on a candidate's shape.
+    assert middle - before <= 4
     fit(toy.domain, queue(1, 70), seed=1, preset=preset, stop="paper")
     assert PROGRAMS.compiled == middle
 

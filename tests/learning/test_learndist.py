@@ -100,8 +100,8 @@ def test_preset_paper_does_what_it_says() -> None:
     fitted, model = trained("paper")
     nets = fitted.nets[0]
     batches = -(-850 // 32)
-    assert int(nets.mean_state[0].count) == 3 * 25 * batches
-    assert int(nets.variance_state[0].count) == 2 * 25 * batches
+    assert int(nets.mean_state.count) == 3 * 25 * batches
+    assert int(nets.variance_state.count) == 2 * 25 * batches
     rule = model.rules[0]
     assert rule.input_names() == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
     assert rule.targets == ("absolute", "absolute")

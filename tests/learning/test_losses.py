@@ -10,15 +10,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from spare.domains import toy
 from spare.learning.api import make_extractor
-from spare.learning.engine import Rows, joint_loss, mean_loss, variance_loss
+from spare.learning.engine import Moments, Rows, adam, joint_loss, mean_loss, variance_loss
 from spare.learning.extract import default_variance
 from spare.learning.presets import PRESETS
 from spare.learning.problems import padded_problem, take_scale
-from spare.predictor import Network, bounded
+from spare.predictor import Network, bounded_variance
 from spare.references import Pointer, Shell
 from tests.learning.helpers import SMALL, plan_for
 
@@ -88,7 +89,7 @@ def test_beta_scales_each_value_by_its_variance_and_nothing_else() -> None:
 
         rows = random_rows(rng)
         plain, weighted = (jax.grad(loss)((mean_bias, raw), beta) for beta in (0.0, 0.5))
-        variance = jnp.exp(bounded(raw)) + floor.reshape(-1)
+        variance = bounded_variance(raw) + floor.reshape(-1)
         for one, other in zip(plain, weighted, strict=True):
             np.testing.assert_allclose(other, one * jnp.sqrt(variance), rtol=1e-10)
 
@@ -104,7 +105,7 @@ def test_joint_loss_without_beta_is_the_likelihood_of_every_member() -> None:
         nets = (network(rng), network(rng))
         x, floor = jnp.asarray(rng.normal(size=(1, D))), jnp.full((S, Q), 0.05)
         mean = np.asarray(nets[0](x[0])).reshape(S, Q)
-        variance = np.exp(np.asarray(bounded(nets[1](x[0])))).reshape(S, Q) + 0.05
+        variance = np.asarray(bounded_variance(nets[1](x[0]))).reshape(S, Q) + 0.05
         terms = [
             0.5 * np.square(one - mean[s]) / variance[s] + 0.5 * np.log(variance[s])
             for s in range(S)
@@ -187,3 +188,20 @@ def _padded_net(rng: np.random.Generator, problem: Any) -> Network:
     inputs, outputs = problem.rows.x.shape[1], int(np.prod(problem.rows.y.shape[1:]))
     weights = (rng.normal(size=(inputs, 8)) / 4, rng.normal(size=(8, outputs)) / 4)
     return Network(tuple(jnp.asarray(w, jnp.float32) for w in weights), (jnp.zeros(8), jnp.zeros(outputs)), "tanh")
+
+
+def test_adam_is_the_one_of_optax() -> None:
+    """With the same gradients, and with and without weight decay."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(4)
+        gradients = [
+            jax.tree.map(jnp.asarray, {"w": rng.normal(size=(3, 2)), "b": rng.normal(size=2)}) for _ in range(9)
+        ]
+        for decay, theirs in ((0.0, optax.adam(0.03, eps=1e-7)), (0.2, optax.adamw(0.03, eps=1e-7, weight_decay=0.2))):
+            ours, other = gradients[0], gradients[0]
+            state, their_state = Moments.zero(ours), theirs.init(other)
+            for gradient in gradients:
+                ours, state = adam(ours, gradient, state, 0.03, decay)
+                updates, their_state = theirs.update(gradient, their_state, other)
+                other = optax.apply_updates(other, updates)
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), ours, other)

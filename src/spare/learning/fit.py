@@ -63,14 +63,15 @@ class Fitted:
 
     def predictor(self) -> Predictor:
         """phi: both networks of every member, with normalisation inside."""
+        # `device_put` moves what NumPy has prepared; `jnp.asarray` would compile a program for every shape.
         inputs, shape = self.table.x.shape[1], self.table.y.shape[1:]
 
         def stack(networks: Sequence[Network]) -> Network:
             cut = [_cut(net, inputs, shape[0] * shape[1]) for net in networks]
-            return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *cut)
+            return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *cut)
 
         s = self.scaling
-        parts = (jnp.asarray(part, jnp.float32) for part in (s.x_mean, s.x_scale, s.y_mean, s.y_scale))
+        parts = (jax.device_put(part.astype(np.float32)) for part in (s.x_mean, s.x_scale, s.y_mean, s.y_scale))
         return Predictor(stack([n.mean for n in self.nets]), stack([n.variance for n in self.nets]), *parts)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from spare.batches import Batch, positions_within
 from spare.domain import Domain
 from spare.experience import Experience
+from spare.learning.engine import PROGRAMS
 from spare.references import Pointer, Shell
 from spare.relations import Objects
 
@@ -31,12 +32,15 @@ def expressions(shell: Shell) -> tuple[Expression, ...]:
 
 
 # These programs run for milliseconds, once per search: optimising them costs more than it gives.
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 0})
-def _select(domain: Domain, reference: str, values: Any, valid: Any, arguments: Any) -> Any:
-    relation = domain.reference(reference).relation
+_OPTIONS = {"xla_backend_optimization_level": 0}
+
+
+def _select(domain: Domain, names: tuple[str, ...], values: Any, valid: Any, arguments: Any) -> Any:
+    """What each of these references finds: one program for all, and for what they have in common."""
 
     def one(values: Any, valid: Any, arguments: Any) -> Any:
-        return relation.select(Objects(domain.property_names, values), valid, tuple(arguments))
+        objects = Objects(domain.property_names, values)
+        return [domain.reference(name).relation.select(objects, valid, tuple(arguments)) for name in names]
 
     return jax.vmap(one)(values, valid, arguments)
 
@@ -57,9 +61,10 @@ class Pointing:
     def mask(self, expression: Expression) -> np.ndarray:
         """Which object rows the expression selects, (total,) bool."""
         if expression not in self._masks:
-            found = self._role(expression) if isinstance(expression, int) else self._reference(*expression)
-            found.flags.writeable = False
-            self._masks[expression] = found
+            if isinstance(expression, int):
+                self._keep(expression, self._role(expression))
+            else:
+                self._point(*expression)
         return self._masks[expression]
 
     def masks(self, shell: Shell) -> np.ndarray:
@@ -79,14 +84,26 @@ class Pointing:
         mask[self.experience.offsets[:-1] + self.experience.objects[:, role]] = True
         return mask
 
-    def _reference(self, name: str, arguments: tuple[Expression, ...]) -> np.ndarray:
+    def _keep(self, expression: Expression, mask: np.ndarray) -> None:
+        mask.flags.writeable = False
+        self._masks[expression] = mask
+
+    def _point(self, name: str, arguments: tuple[Expression, ...]) -> None:
+        """Evaluate the reference, and with it every other one that takes as many arguments: a search asks for all."""
+        domain = self.experience.domain
+        arity = domain.reference(name).arity
+        names = tuple(reference.name for reference in domain.references if reference.arity == arity)
         flat = [self.mask(argument) for argument in arguments]
-        result = np.zeros(len(self.experience.values), bool)
+        results = np.zeros((len(names), len(self.experience.values)), bool)
         for batch, rows in self._batches:
             valid = batch.scene.valid
             padded = np.zeros((len(flat), *valid.shape), bool)
             for position, mask in enumerate(flat):
                 padded[position][valid] = mask[rows]
-            found = _select(self.experience.domain, name, batch.scene.values, valid, np.moveaxis(padded, 0, 1))
-            result[rows] = np.asarray(found)[valid]
-        return result
+            given = (batch.scene.values, valid, np.moveaxis(padded, 0, 1))
+            select = functools.partial(_select, domain, names)
+            found = PROGRAMS.get("select", select, given, (domain, names), _OPTIONS)(*given)
+            for result, selected in zip(results, found, strict=True):
+                result[rows] = np.asarray(selected)[valid]
+        for one, result in zip(names, results, strict=True):
+            self._keep((one, arguments), result)
