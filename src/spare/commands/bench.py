@@ -9,15 +9,16 @@ from typing import Annotated, Literal
 
 import tyro
 
-MODULES = {"scale": "spare.bench.scale", "generate": "spare.domains.push.bench"}
+MODULES = {"scale": "spare.bench.scale", "generate": "spare.domains.push.bench", "em": "spare.bench.em"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
     """Measure speed and quality on this machine, side by side with what they are compared to."""
 
-    what: Annotated[Literal["scale", "generate"], tyro.conf.Positional]
-    """scale: time and memory against the number of objects; generate: simulation against the bare engines."""
+    what: Annotated[Literal["scale", "generate", "em"], tyro.conf.Positional]
+    """scale: time and memory against the number of objects; generate: simulation against the bare engines; em: the
+    trainings of one EM iteration at once and one after another."""
     quick: bool = False
     """A smaller run for a first look."""
     seed: int = 0
