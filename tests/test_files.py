@@ -14,6 +14,7 @@ from safetensors.numpy import save as save_tensors
 import spare
 from spare import files
 from spare.domains import toy
+from spare.manifest import digest
 from spare.predictor import fresh_predictor
 
 
@@ -40,6 +41,7 @@ def rewritten(path: pathlib.Path, change: Any) -> pathlib.Path:
     """The same file with its manifest and tensors changed by `change`."""
     manifest, tensors = files.read(path)
     change(manifest, tensors)
+    manifest["check"] = digest(manifest, tensors)
     path.write_bytes(save_tensors(tensors, metadata={"spare": json.dumps(manifest, sort_keys=True)}))
     return path
 
@@ -149,7 +151,7 @@ def test_a_network_of_another_width(path: pathlib.Path) -> None:
     def narrow(_: Any, tensors: dict[str, np.ndarray]) -> None:
         tensors["rule.0.mean.0.weight"] = np.ones((2, 3, 5), np.float32)
 
-    with pytest.raises(spare.FileError, match="the predictor does not take the 10 inputs"):
+    with pytest.raises(spare.FileError, match="the normalisation does not fit the network's 3 inputs"):
         files.load(rewritten(path, narrow))
 
 

@@ -1,12 +1,20 @@
-"""Files that are whole or not there: write beside, flush to disk, then rename over the final name."""
+"""Files that are whole or not there: write beside, flush to disk, then rename over the final name.
+
+A process that is killed while it writes leaves its temporary file behind. The writer holds a lock on it, which the
+system lets go of when the process ends, whatever way; so the next write to the same name knows which temporary
+files belong to nobody any more, and removes them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pathlib
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from spare.errors import FileError
 
@@ -16,7 +24,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     """A temporary path that becomes `path` when the block ends well, and vanishes when it does not.
 
     The file and its folder are flushed to disk before and after the rename, so that after a crash `path` holds
-    either the old content or the new. Trouble with the file system is raised as a `FileError`.
+    either the old content or the new. Trouble with the file system is raised as a `FileError`. A new file has the
+    permissions of the one it replaces; a link is replaced by the file, and what it points to is left alone.
     """
     final = pathlib.Path(path)
     if not os.path.isdir(final.parent):
@@ -24,34 +33,86 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     if os.path.isdir(final):  # unlike Path.is_dir, false for a name that is too long
         raise FileError(f"{final}: this is a folder; give the name of a file")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".tmp", dir=final.parent)
-        os.close(handle)
-    except OSError as error:
-        raise FileError(f"{final}: cannot write in its folder: {error.strerror or error}") from error
-    temporary = pathlib.Path(name)
+        _sweep(final)
+        temporary, handle = _create(final)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        raise FileError(f"{final}: cannot write in its folder: {getattr(error, 'strerror', None) or error}") from error
     try:
         yield temporary
-        _flush(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.fsync(handle)
         os.replace(temporary, final)
-        _flush(final.parent)
+        _flush_folder(final.parent)
     except OSError as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{final}: cannot be written: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # gone with its folder, or renamed
+            temporary.unlink()
+        os.close(handle)
 
 
-def _flush(path: pathlib.Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _create(final: pathlib.Path) -> tuple[pathlib.Path, int]:
+    """A fresh, empty, locked file beside the final one."""
+    mode = _mode(final)
+    while True:
+        temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
+        with contextlib.suppress(OSError):  # a file system without locks: nothing is ever swept there
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if mode is not None:
+            os.fchmod(handle, mode)
+        if temporary.exists():
+            return temporary, handle
+        os.close(handle)  # swept in the moment between making and locking it
+
+
+def _mode(final: pathlib.Path) -> int | None:
+    """The permissions of the file that is there, or None."""
+    try:
+        facts = os.lstat(final)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(facts.st_mode) if stat.S_ISREG(facts.st_mode) else None
+
+
+def _sweep(final: pathlib.Path) -> None:
+    """Remove temporary files of this name whose writers are dead."""
+    prefix = f".{final.name}."
+    for entry in os.scandir(final.parent):
+        if entry.name.startswith(prefix) and entry.name.endswith(".tmp") and entry.is_file(follow_symlinks=False):
+            with contextlib.suppress(OSError):
+                _remove_if_dead(entry.path)
+
+
+def _remove_if_dead(path: str) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its writer lives
+        os.unlink(path)
+    finally:
+        os.close(handle)
+
+
+def _flush_folder(path: pathlib.Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """An existing file, open for reading; a folder, a pipe or a device is refused and not waited for."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise FileError(f"{path}: there is no such file") from error
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        what = "a folder" if stat.S_ISDIR(kind) else "a pipe, a socket or a device"
+        raise FileError(f"{path}: this is {what}; give the name of a file")
+    return os.fdopen(handle, "rb")

@@ -1,43 +1,46 @@
 """Model files: one safetensors file whose header carries a JSON manifest. No code, no pickles.
 
 The manifest names everything by name (domain, properties, references, actions) and the tensors hold the numbers, so
-a file can be inspected without its domain and can never ask for anything to be imported or run.
+a file can be inspected without its domain and can never ask for anything to be imported or run. `manifest.py` and
+`tensors.py` check a file's form and its limits; here it becomes a model of a domain, or a model becomes a file.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import pathlib
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
+from spare import manifest as manifests
 from spare.atomic import replacing
 from spare.catalogue import builtin_domain
 from spare.domain import Domain
-from spare.errors import DefinitionError, FileError, SpareError
+from spare.errors import DefinitionError, FileError, SpareError, one_of
+from spare.manifest import FORMAT, read
 from spare.model import Model
 from spare.predictor import ACTIVATIONS, Network, Predictor
 from spare.references import Pointer, Shell
 from spare.rule import Rule
+from spare.schemas import differences
 
-FORMAT = 1
-LARGEST_FILE = 1 << 30
+__all__ = ["FORMAT", "load", "pack", "read", "save", "unpack"]
+
 _NORMALISATION = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model atomically; a model with numbers that are not finite is refused."""
-    manifest, tensors = pack(model)
-    for name, tensor in tensors.items():
-        if not np.isfinite(tensor).all():
-            raise FileError(f"{path}: not written, because {name} holds numbers that are not finite")
-    data = save_tensors(tensors, metadata={"spare": json.dumps(manifest, sort_keys=True)})
+    """Write a model atomically, if what is written can be read back; numbers that are not finite are refused."""
+    try:
+        manifest, tensors = pack(model)
+        for name, tensor in tensors.items():
+            if not np.isfinite(tensor).all():
+                raise FileError(f"{name} holds numbers that are not finite")
+        data = manifests.encode(manifest, tensors)
+        unpack(*manifests.decode(data), model.domain)
+    except SpareError as error:
+        raise FileError(f"{path}: not written, because {error}") from error
     with replacing(path) as target:
         target.write_bytes(data)
 
@@ -53,60 +56,24 @@ def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
         raise FileError(f"{path}: the model file is damaged ({type(error).__name__}: {error})") from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(manifest, tensors) of a file, checked for form but not for meaning."""
-    file = pathlib.Path(path)
-    try:
-        if not file.is_file():
-            raise FileError(f"{path}: there is no such file")
-        if file.stat().st_size > LARGEST_FILE:
-            raise FileError(f"{path}: larger than a model file can be ({LARGEST_FILE >> 20} MB)")
-        data = file.read_bytes()
-        manifest = _manifest(data)
-        tensors = load_tensors(data)
-    except FileError as error:
-        raise FileError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise FileError(f"{path}: not a model file, or a damaged one ({type(error).__name__}: {error})") from error
-    for name, tensor in tensors.items():
-        if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
-            raise FileError(f"{path}: tensor {name!r} is not made of finite 32-bit numbers")
-    return manifest, tensors
-
-
-def _manifest(data: bytes) -> dict[str, Any]:
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > min(len(data) - 8, 1 << 24):
-        raise FileError("not a model file: its header is longer than the file")
-    header = json.loads(data[8 : 8 + length])
-    text = header["__metadata__"]["spare"]
-    manifest = json.loads(text)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
-        raise FileError("its manifest is damaged")
-    if manifest["format"] > FORMAT:
-        raise FileError(f"written by a newer SPARE (format {manifest['format']}, this one reads up to {FORMAT})")
-    return manifest
-
-
 def _find_domain(manifest: dict[str, Any], domain: Domain | None) -> Domain:
+    """The domain that was given or that SPARE ships, if the file fits it; what does not fit is named."""
     schema = manifest["domain"]
-    chosen = domain if domain is not None else builtin_domain(str(schema["name"]))
+    chosen = domain if domain is not None else builtin_domain(schema["name"])
     if chosen is None:
         raise FileError(f"it needs the domain {schema['name']!r}: pass domain=..., or --domain MODULE:NAME")
     own = chosen.schema()
     if schema["name"] != own["name"]:
         raise FileError(f"it needs the domain {schema['name']!r}, not {own['name']!r}")
-    for kind in ("properties", "actions"):
-        if schema[kind] != own[kind]:
-            theirs, ours = ([thing["name"] for thing in side[kind]] for side in (schema, own))
-            raise FileError(f"the domain's {kind} differ: the file has {theirs}, the domain {ours}")
-    known = {reference["name"]: reference for reference in own["references"]}
-    for reference in schema["references"]:
-        if reference["name"] not in known:
-            raise FileError(f"reference {reference['name']!r} is missing from the domain; it has {sorted(known)}")
-        if reference != known[reference["name"]]:
-            raise FileError(f"reference {reference['name']!r} is different in the domain: {known[reference['name']]}")
-    return chosen.with_resolutions({str(k): float(v) for k, v in manifest["resolutions"].items()})
+    for kind in ("properties", "actions", "references"):
+        found = differences(schema, own, kind)
+        if found:
+            raise FileError(f"the domain's {kind} differ: {'; '.join(found[:4])}")
+    wanted = {name: float(number) for name, number in manifest["resolutions"].items()}
+    had = {p.name: p.resolution for p in chosen.properties if not p.static}
+    if {*wanted} != {*had}:
+        raise FileError(f"resolutions are told for {', '.join(sorted(wanted))}; {', '.join(sorted(had))} can change")
+    return chosen if wanted == had else chosen.with_resolutions(wanted)
 
 
 def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -141,6 +108,7 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     names = zip(model.domain.dynamic_names, model.domain.resolutions.tolist(), strict=True)
     manifest = {
         "format": FORMAT,
+        "check": "",
         "domain": schema,
         "fingerprint": model.domain.fingerprint,
         "resolutions": dict(names),
@@ -163,19 +131,19 @@ def unpack(manifest: dict[str, Any], tensors: dict[str, np.ndarray], domain: Dom
     """The model that a manifest and its tensors describe; every shape is checked by `Rule` and `Model`."""
     left = dict(tensors)
     rules = [_unpack_rule(k, entry, left, domain) for k, entry in enumerate(manifest["rules"])]
-    model = Model(domain, rules, left.pop("default_variance"), manifest.get("provenance") or {})
+    if "default_variance" not in left:
+        raise FileError("tensor 'default_variance' is missing")
+    rest = left.pop("default_variance")
     if left:
         raise FileError(f"tensors that belong to nothing: {', '.join(sorted(left)[:5])}")
-    if (np.asarray(model.default_variance) < 0).any():
-        raise FileError("default_variance is negative")
-    return model
+    return Model(domain, rules, rest, manifest["provenance"])
 
 
 def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], domain: Domain) -> Rule:
-    roles = len(domain.action(str(entry["action"])).objects)
+    roles = len(domain.action(entry["action"]).objects)
 
     def shell(pointers: list[Any]) -> Shell:
-        return Shell(roles, tuple(Pointer(str(name), tuple(int(a) for a in args)) for name, args in pointers))
+        return Shell(roles, tuple(Pointer(name, tuple(slots)) for name, slots in pointers))
 
     def take(name: str) -> np.ndarray:
         full = f"rule.{k}.{name}"
@@ -184,26 +152,24 @@ def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], dom
         return left.pop(full)
 
     spec = entry["predictor"]
-    if spec["kind"] != "gaussian-mlp":
-        raise FileError(f"rule {k + 1}: unknown kind of predictor {spec['kind']!r}")
     mean, variance = (_unpack_net(label, spec, position, take) for position, label in enumerate(("mean", "variance")))
-    x_mean, x_scale, y_mean, y_scale = (jnp.asarray(take(name)) for name in _NORMALISATION)
-    predictor = Predictor(mean, variance, x_mean, x_scale, y_mean, y_scale)
+    x_mean, x_scale, y_mean, y_scale = (take(name) for name in _NORMALISATION)
+    inputs = (mean.weights[0].shape[1],)
+    if (x_mean.shape, x_scale.shape) != (inputs, inputs) or y_mean.ndim != 2 or y_mean.shape != y_scale.shape:
+        raise FileError(f"rule {k + 1}: the normalisation does not fit the network's {inputs[0]} inputs or its outputs")
     rest = take("default_variance")
-    if (rest < 0).any() or (np.asarray(predictor.x_scale) == 0).any():
+    if (rest < 0).any() or (x_scale == 0).any():
         raise FileError(f"rule {k + 1}: a variance is negative or a scale is zero")
+    predictor = Predictor(mean, variance, *(jnp.asarray(part) for part in (x_mean, x_scale, y_mean, y_scale)))
     shells = (shell(entry["gamma"]), shell(entry["delta"]))
-    targets, inputs = tuple(map(str, entry["targets"])), tuple(map(str, entry["inputs"]))
-    framed = entry["framed"] is True
-    return Rule(domain, str(entry["action"]), shells, predictor, rest, targets=targets, inputs=inputs, framed=framed)
+    told = {"targets": tuple(entry["targets"]), "inputs": tuple(entry["inputs"]), "framed": entry["framed"]}
+    return Rule(domain, entry["action"], shells, predictor, rest, **told)
 
 
 def _unpack_net(label: str, spec: dict[str, Any], position: int, take: Any) -> Network:
-    activation, layers = str(spec["activations"][position]), int(spec["layers"][position])
+    activation, layers = spec["activations"][position], spec["layers"][position]
     if activation not in ACTIVATIONS:
-        raise DefinitionError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
-    if not 1 <= layers <= 64:
-        raise FileError(f"a network of {layers} layers")
+        raise DefinitionError(one_of("activation", activation, ACTIVATIONS))
     weights = tuple(jnp.asarray(take(f"{label}.{i}.weight")) for i in range(layers))
     biases = tuple(jnp.asarray(take(f"{label}.{i}.bias")) for i in range(layers))
     for weight, bias in zip(weights, biases, strict=True):

@@ -165,18 +165,17 @@ def _check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
     return array
 
 
-def check_id(one: Any, transition: int) -> ObjectId:
-    """One object id: a whole number, or short printable text."""
+def check_id(one: Any, where: int | str) -> ObjectId:
+    """One object id: a whole number, or short printable text; `where` is a transition's number, or says more."""
+    place = where if isinstance(where, str) else f"transition {where}"
     if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
-        raise DataError(f"transition {transition}: object id {one!r} is neither text nor a whole number")
+        raise DataError(f"{place}: object id {one!r} is neither text nor a whole number")
     if isinstance(one, str):
         if not one or len(one) > LARGEST_ID or not one.isprintable():
-            raise DataError(
-                f"transition {transition}: object id {one!r} must be 1 to {LARGEST_ID} printable characters"
-            )
+            raise DataError(f"{place}: object id {one[:300]!r} must be 1 to {LARGEST_ID} printable characters")
         return one
     if not -(2**63) <= int(one) < 2**63:
-        raise DataError(f"transition {transition}: object id {one} does not fit in 64 bits")
+        raise DataError(f"{place}: object id {one} does not fit in 64 bits")
     return int(one)
 
 
@@ -294,7 +293,8 @@ def _check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     result = {}
     for name, column in info.items():
         array = np.asarray(column)
-        if array.shape != (n,) or array.dtype.kind not in "fiubOU":
+        check_id(str(name), "info names are like ids")
+        if array.shape != (n,) or array.dtype.kind not in "fiubOU" or array.dtype == np.uint64:
             raise DataError(f"info {name!r}: expected {n} numbers or texts, got {array.dtype}{array.shape}")
         kind = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}.get(array.dtype.kind, np.str_)
         result[str(name)] = array.astype(kind)
@@ -317,6 +317,8 @@ def check_state(domain: Domain, state: State, what: str = "state") -> State:
         )
     if not len(state):
         raise DataError(f"{what}: it has no objects; a state needs at least one")
+    for one in state.ids:
+        check_id(one, what)
     if len(set(state.ids)) != len(state.ids):
         twice = next(one for one in state.ids if state.ids.count(one) > 1)
         raise DataError(f"{what}: object id {twice!r} is there twice; ids must differ")

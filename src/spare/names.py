@@ -38,3 +38,10 @@ def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]
         if name in names[:position]:
             raise DefinitionError(f"{owner}: {kind} {name!r} is there twice; give each {kind} its own name")
     return names
+
+
+def shown(text: object, longest: int = 2000) -> str:
+    """A text on one line of a terminal: what is not printable (escapes, line ends, reversed writing) is spelled out."""
+    text = str(text)
+    text = text if len(text) <= longest else f"{text[:longest]}..."
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -3,11 +3,18 @@
 Learning is deterministic: run again with the same data, settings and seed, it asks for the same trainings in the
 same order. So a checkpoint is nothing but the trainings that were finished; a resumed run looks each one up and
 only does what is missing. A run folder belongs to one set of data and settings, and to one process at a time.
+
+model.spare.run/         the process that holds `lock` owns the folder; the system lets go of it when that dies
+    lock                 the number of the process, for people
+    run.json             what the trainings belong to
+    <key>.safetensors    one finished training, with a check sum: a damaged one is trained again
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -15,9 +22,8 @@ import shutil
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
+from spare import strictjson, tensors
 from spare.atomic import replacing
 from spare.errors import FileError
 
@@ -35,16 +41,21 @@ class Memo:
         if not path.exists():
             return None
         try:
-            arrays = load_file(path)
-        except (SafetensorError, OSError, ValueError):
+            metadata, arrays = tensors.read(path)
+        except FileError:
+            return None
+        if metadata.get("check") != _digest(arrays):
             return None
         self.reused += 1
-        return arrays
+        return {name: array.copy() for name, array in arrays.items()}
 
     def put(self, key: str, arrays: dict[str, np.ndarray]) -> None:
         """Keep a finished training: whole or not at all."""
         with replacing(self.folder / f"{key}.safetensors") as target:
-            target.write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
+            target.write_bytes(tensors.encode(arrays, {"check": _digest(arrays)}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob("*.safetensors"))
 
     def close(self, *, finished: bool) -> None:
         """Let go of the folder; a finished run no longer needs it."""
@@ -53,43 +64,72 @@ class Memo:
         os.close(self._lock)
 
 
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        total.update(f"{name}{arrays[name].shape}".encode())
+        total.update(memoryview(np.ascontiguousarray(arrays[name])))
+    return total.hexdigest()[:16]
+
+
 def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:
     """Take a run folder for this process.
 
     A folder that another process holds is refused at once. What an earlier run left is used with `resume`, if it
     belongs to the same data, settings and version (or with `force`), and thrown away without.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.read(lock, 64).decode(errors="replace").strip()
-        os.close(lock)
-        raise FileError(
-            f"{folder}: another run (process {owner or 'unknown'}) is writing here; wait for it, or choose another name"
-        ) from None
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
+    lock = _take(folder)
     try:
         _claim(folder, identity, resume=resume, force=force)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
     except BaseException:
         os.close(lock)
         raise
     return Memo(folder, lock)
 
 
+def _take(folder: pathlib.Path) -> int:
+    """The folder's lock, held; the folder is made if it is not there."""
+    for _ in range(100):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            continue  # another process has just finished here, and removed it
+        except OSError as error:
+            raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(lock, 64).decode(errors="replace").strip()
+            os.close(lock)
+            raise FileError(
+                f"{folder}: another run (process {owner if owner.isdecimal() else 'unknown'}) is writing here; "
+                "wait for it, or choose another name"
+            ) from None
+        if _same(lock, folder / "lock"):
+            os.ftruncate(lock, 0)
+            os.write(lock, f"{os.getpid()}\n".encode())
+            return lock
+        os.close(lock)  # the lock of a folder that its last owner has removed
+    raise FileError(f"{folder}: cannot be used as a run folder: it vanishes again and again")
+
+
+def _same(handle: int, path: pathlib.Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    return False
+
+
 def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
     """Keep or clear what is in the folder."""
     record = folder / "run.json"
     if resume and record.exists():
-        try:
-            found = json.loads(record.read_text())
-        except (OSError, ValueError):
-            found = {}
+        found = read_record(record)
         different = sorted(k for k in {*identity, *found} if identity.get(k) != found.get(k))
         if different and not force:
             raise FileError(
@@ -99,5 +139,16 @@ def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, forc
     elif not resume:
         for old in folder.glob("*.safetensors"):
             old.unlink()
+    for torn in folder.glob(".*.tmp"):  # of a process that was killed while it wrote: the folder is ours alone now
+        torn.unlink()
     with replacing(record) as target:
         target.write_text(json.dumps(identity, indent=1, sort_keys=True))
+
+
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+    """What a run folder says it belongs to; nothing, if that cannot be read."""
+    try:
+        found = strictjson.parse(tensors.read_bytes(path, strictjson.LARGEST_TEXT), "the record")
+    except FileError:
+        return {}
+    return found if isinstance(found, dict) else {}

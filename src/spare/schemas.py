@@ -1,0 +1,108 @@
+"""A domain as a file tells it (`Domain.schema`): checked for form without the domain, and compared with one.
+
+Files name things and never hold code. Every name in a checked schema is safe to print.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spare.errors import DefinitionError, FileError
+from spare.names import check_identifier, check_label, check_unique, shown
+
+MOST = 256
+_KINDS = {"properties": "property", "actions": "action", "references": "reference"}
+
+
+def damaged(text: str) -> FileError:
+    """The error for a manifest or header that does not have the form it should."""
+    return FileError(f"its manifest is damaged: {text}")
+
+
+def listed(value: Any, what: str, most: int = MOST) -> list[Any]:
+    """A list of at most `most` things."""
+    if not isinstance(value, list) or len(value) > most:
+        raise damaged(f"{what} is not a list of at most {most}")
+    return value
+
+
+def entry(value: Any, what: str, keys: set[str]) -> dict[str, Any]:
+    """An object with exactly these keys."""
+    if not isinstance(value, dict):
+        raise damaged(f"{what} is {type(value).__name__}, not an object")
+    for key in sorted({*keys, *value}):
+        if key not in value or key not in keys:
+            name = value.get("name")
+            who = f"{what} {name[:64]!r}" if isinstance(name, str) else what
+            raise damaged(f"{who} {'lacks' if key in keys else 'has an unknown'} {key[:64]!r}")
+    return value
+
+
+def check_schema(value: Any) -> dict[str, Any]:
+    """The schema, if it could have come from a `Domain`."""
+    schema = entry(value, "domain", {"name", "properties", "references", "actions"})
+    try:
+        check_label("domain", schema["name"])
+        for one in listed(schema["properties"], "properties"):
+            _check_property(entry(one, "property", {"name", "unit", "static"}))
+        for one in listed(schema["references"], "references"):
+            _check_reference(entry(one, "reference", {"name", "arity", "relation", "aggregators"}))
+        for one in listed(schema["actions"], "actions"):
+            _check_action(entry(one, "action", {"name", "objects", "parameters"}))
+        for kind, one in _KINDS.items():
+            check_unique(one, [thing["name"] for thing in schema[kind]], "domain")
+    except DefinitionError as error:
+        raise damaged(str(error)) from error
+    return schema
+
+
+def _check_property(one: dict[str, Any]) -> None:
+    check_identifier("property", one["name"])
+    unit = one["unit"]
+    if not isinstance(unit, str) or not unit.isprintable() or len(unit) > 16 or not isinstance(one["static"], bool):
+        raise damaged(f"property {one['name']!r} has no proper unit, or does not say whether it is static")
+
+
+def _check_reference(one: dict[str, Any]) -> None:
+    check_label("reference", one["name"])
+    relation = one["relation"]
+    if type(one["arity"]) is not int or not 1 <= one["arity"] <= 16:
+        raise damaged(f"reference {one['name']!r} has no proper arity")
+    if not isinstance(relation, str) or not relation.isprintable() or len(relation) > 1024:
+        raise damaged(f"reference {one['name']!r} does not say what it is made of")
+    for how in listed(one["aggregators"], f"aggregators of {one['name']!r}", 8):
+        check_identifier("aggregator", how)
+
+
+def _check_action(one: dict[str, Any]) -> None:
+    check_label("action", one["name"])
+    for role in listed(one["objects"], f"objects of {one['name']!r}"):
+        check_identifier("object role", role)
+    for parameter in listed(one["parameters"], f"parameters of {one['name']!r}"):
+        check_identifier("parameter", parameter)
+
+
+def differences(theirs: dict[str, Any], ours: dict[str, Any], kind: str) -> list[str]:
+    """What differs between a file's properties, actions or references and a domain's, one phrase each."""
+    one, there = _KINDS[kind], {thing["name"]: thing for thing in theirs[kind]}
+    here = {thing["name"]: thing for thing in ours[kind]}
+    found = [
+        f"{one} {name!r} is missing from the domain (it has {', '.join(here)})" for name in there if name not in here
+    ]
+    for name in there:
+        if name in here and there[name] != here[name]:
+            keys = [key for key in there[name] if there[name][key] != here[name].get(key)]
+            tell = [
+                f"{key} {_told(there[name][key])} in the file, {_told(here[name].get(key))} in the domain"
+                for key in keys
+            ]
+            found.append(f"{one} {name!r} is different: {'; '.join(tell)}")
+    if kind != "references":
+        found += [f"{one} {name!r} of the domain is not in the file" for name in here if name not in there]
+        if not found and list(there) != list(here):
+            found.append(f"the order is {', '.join(there)} in the file, {', '.join(here)} in the domain")
+    return found
+
+
+def _told(value: Any) -> str:
+    return ", ".join(map(shown, value)) or "none" if isinstance(value, list) else shown(value)
