@@ -15,20 +15,25 @@ from spare.commands.demo import Demo
 from spare.commands.evaluate import Evaluate
 from spare.commands.fit import Fit
 from spare.commands.generate import Generate
+from spare.commands.inspect import Inspect
 from spare.commands.predict import Predict
 from spare.commands.render import Render
+from spare.commands.reproduce import Reproduce
 from spare.commands.show import Show
 from spare.errors import SpareError
+from spare.names import shown
 
 COMMANDS: dict[str, type] = {
     "generate": Generate,
     "fit": Fit,
     "show": Show,
+    "inspect": Inspect,
     "evaluate": Evaluate,
     "predict": Predict,
     "cluster": Cluster,
     "render": Render,
     "demo": Demo,
+    "reproduce": Reproduce,
     "bench": Bench,
 }
 
@@ -46,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command.run()
     except SpareError as error:
-        print(f"spare: {error}", file=sys.stderr)
+        print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("spare: interrupted", file=sys.stderr)

@@ -1,0 +1,90 @@
+"""`spare reproduce`: the figures and tables of the paper, made again from nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import sys
+from typing import Annotated
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Make the paper's figures and tables again, beside its claims; an interrupted run goes on where it was."""
+
+    experiments: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """fig4a fig4b fig4c fig5a fig5b fig6 fig7 table1 table2 table3 table4 mixed, or all."""
+    out: pathlib.Path = pathlib.Path("results")
+    """Folder for finished cells, data, figures, claims.json and reproduction.md."""
+    quick: bool = False
+    """A small run of everything for a first look; its verdicts mean little."""
+    jobs: int = -1
+    """How many worker processes; -1 for one per core."""
+    page: pathlib.Path | None = None
+    """Also write the page of the run here."""
+    json: bool = False
+    """Print the claims as JSON and nothing else."""
+
+    def run(self) -> int:
+        """Run, write, and say which claims hold; exit code 1 if a cell failed."""
+        from spare.commands.common import check_target
+        from spare.domains.push.generation import workers
+        from spare.experiments.catalogue import chosen
+        from spare.experiments.cells import FULL, QUICK
+        from spare.experiments.runner import run
+        from spare.experiments.store import Store
+
+        experiments, jobs = chosen(self.experiments), workers(self.jobs)
+        if self.page is not None:
+            check_target(self.page)
+        store = Store(self.out, QUICK if self.quick else FULL)
+        try:
+            summary = run(experiments, store, jobs=jobs, cache=_cache(), say=self._say)
+        except KeyboardInterrupt:
+            print(f"\nspare: interrupted; finished cells are kept in {self.out}. Run again to go on", file=sys.stderr)
+            return 130
+        if self.page is not None:
+            self._copy_page()
+        if self.json:
+            print((self.out / "claims.json").read_text("utf-8"), end="")
+        else:
+            _show(summary, self.out)
+        return 1 if summary.failed else 0
+
+    def _copy_page(self) -> None:
+        from spare.atomic import replacing
+
+        assert self.page is not None
+        with replacing(self.page) as target:
+            target.write_text((self.out / "reproduction.md").read_text("utf-8"), "utf-8")
+
+    def _say(self, text: str) -> None:
+        if not self.json:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _cache() -> str | None:
+    """The folder where compiled programs are kept between runs; None where that is turned off."""
+    place = os.environ.get("SPARE_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spare"
+    )
+    return None if place == "off" else place
+
+
+def _show(summary: object, out: pathlib.Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Claims")
+    for name in ("claim", "whose", "asked", "found", "verdict"):
+        table.add_column(name)
+    for claims in summary.claims.values():  # type: ignore[attr-defined]
+        for one in claims:
+            table.add_row(one.name, one.source, one.bound, str(one.estimate), one.verdict)
+    Console().print(table)
+    for name, reason in summary.failed.items():  # type: ignore[attr-defined]
+        print(f"failed: {name}: {reason}", file=sys.stderr)
+    print(out / "reproduction.md")

@@ -1,0 +1,33 @@
+"""All experiments by name, in the paper's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spare.errors import UsageError
+from spare.experiments import fig4a, fig4b, fig4c, fig6, fig7, mixed
+from spare.experiments.experiment import Experiment
+from spare.experiments.fig5 import FIG5A, FIG5B
+from spare.experiments.tables import experiment as table
+
+_EVERY = (
+    fig4a.EXPERIMENT,
+    fig4b.EXPERIMENT,
+    fig4c.EXPERIMENT,
+    FIG5A,
+    FIG5B,
+    fig6.EXPERIMENT,
+    *(table(f"table{k}") for k in range(1, 5)),
+    fig7.EXPERIMENT,
+    mixed.EXPERIMENT,
+)
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _EVERY}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, or all for `all`, in the paper's order."""
+    unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
+    if unknown or not names:
+        what = f"unknown experiment {unknown[0]!r}" if unknown else "name at least one experiment"
+        raise UsageError(f"{what}; valid: {', '.join(EXPERIMENTS)}, all")
+    return [one for one in _EVERY if one.name in names or "all" in names]

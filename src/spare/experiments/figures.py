@@ -1,0 +1,174 @@
+"""Figures as PNG and SVG, with the numbers in them as CSV."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from spare.atomic import replacing
+from spare.experiments.statistics import Estimate
+
+COLOURS = {
+    "spare": "#0b6e4f",
+    "spare-paper": "#3fa34d",
+    "oracle": "#8cc68f",
+    "flat": "#c1440e",
+    "flat-none": "#e08e45",
+    "flat-stack": "#8f2d0a",
+    "ensemble": "#e0a458",
+    "graph": "#2b59c3",
+    "graph-frame": "#7aa0e8",
+    "no-change": "#8a8a8a",
+    "noise": "#202020",
+}
+"""One colour per method in every figure."""
+CYCLE = ("#0b6e4f", "#2b59c3", "#c1440e", "#7b4ea3", "#b8860b", "#8a8a8a")
+
+
+class Curve(NamedTuple):
+    """Estimates over x, with a label; `key` chooses the colour, `dashed` the line; `right` uses the second axis."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[Estimate]
+    key: str = ""
+    dashed: bool = False
+    right: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A chart of curves with 95 % bands; `floor` cuts off what is far below, and the chart says so."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    curves: tuple[Curve, ...]
+    right: str = ""
+    logarithmic: bool = False
+    floor: float | None = None
+
+    def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
+        """Write <name>.png, .svg and .csv; the paths."""
+        figure = self._draw()
+        paths = _write(figure, folder, self.name)
+        rows = [
+            [curve.label, x, *(one if math.isfinite(one) else "" for one in point[:3]), point.runs]
+            for curve in self.curves
+            for x, point in zip(curve.x, curve.y, strict=True)
+        ]
+        return [*paths, _csv(folder / f"{self.name}.csv", ["curve", self.x, "mean", "low", "high", "runs"], rows)]
+
+    def _draw(self) -> Any:
+        figure, axes = _blank()
+        second = axes.twinx() if self.right else None
+        for k, curve in enumerate(self.curves):
+            _line(second if curve.right and second is not None else axes, curve, CYCLE[k % len(CYCLE)])
+        axes.set_title(self.title, loc="left", fontsize=12, fontweight="bold")
+        axes.set_xlabel(self.x)
+        axes.set_ylabel(self.y)
+        if self.logarithmic:
+            axes.set_xscale("log")
+            ticks = sorted({x for curve in self.curves for x in curve.x})
+            axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks], fontsize=8, rotation=45)
+            axes.minorticks_off()
+        if second is not None:
+            second.set_ylabel(self.right)
+            second.spines[["top"]].set_visible(False)
+        if self.floor is not None and axes.get_ylim()[0] < self.floor:
+            axes.set_ylim(bottom=self.floor)
+            axes.text(0.99, 0.01, "lower values are cut off: see the table", transform=axes.transAxes, **_SMALL)
+        lines = [*axes.get_lines(), *(second.get_lines() if second is not None else [])]
+        axes.legend(handles=lines, frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.12, 0.5))
+        return figure
+
+
+_SMALL: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 8, "color": "#555555"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """A table of means and deviations, coloured by mean, beside the paper's."""
+
+    name: str
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[Estimate, ...], ...]
+    paper: tuple[tuple[float, ...], ...]
+
+    def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
+        """Write <name>.png, .svg and .csv; the paths."""
+        figure, pair = _blank(1, 2, (9.0, 3.4))
+        means = [[one.mean for one in row] for row in self.cells]
+        for axes, numbers, label in zip(pair, (means, self.paper), ("here", "the paper"), strict=True):
+            axes.imshow(numbers, cmap="Greens", vmin=0, vmax=1.2)
+            axes.set_xticks(range(len(self.columns)), self.columns)
+            axes.set_yticks(range(len(self.rows)), self.rows)
+            axes.set_title(label, fontsize=10)
+            axes.grid(visible=False)
+            for i, row in enumerate(numbers):
+                for j, value in enumerate(row):
+                    axes.text(j, i, f"{value:.3f}", ha="center", va="center")
+        figure.suptitle(self.title, x=0.02, ha="left", fontsize=12, fontweight="bold")
+        paths = _write(figure, folder, self.name)
+        rows = [
+            [row, column, *(one if math.isfinite(one) else "" for one in self.cells[i][j][:3]), self.paper[i][j]]
+            for i, row in enumerate(self.rows)
+            for j, column in enumerate(self.columns)
+        ]
+        return [*paths, _csv(folder / f"{self.name}.csv", ["cluster", "stack", "mean", "low", "high", "paper"], rows)]
+
+
+def _blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.4, 4.4)) -> tuple[Any, Any]:
+    """A figure and its axes, made without touching global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: Any = figure.subplots(rows, columns)
+    for one in axes.flat if rows * columns > 1 else (axes,):
+        one.grid(visible=True, alpha=0.25)
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _line(axes: Any, curve: Curve, colour: str) -> None:
+    colour = COLOURS.get(curve.key, colour)
+    known = [(x, one) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean)]
+    x = [at for at, _ in known]
+    style = "--" if curve.dashed else "-"
+    marker = "" if curve.key == "noise" else "o"
+    axes.plot(x, [one.mean for _, one in known], style, marker=marker, ms=4, color=colour, label=curve.label)
+    band = [(at, one.low, one.high) for at, one in known if math.isfinite(one.low)]
+    if band:
+        at, low, high = zip(*band, strict=True)
+        axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _write(figure: Any, folder: pathlib.Path, name: str) -> list[pathlib.Path]:
+    paths = []
+    for kind in ("png", "svg"):
+        path = folder / f"{name}.{kind}"
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        with replacing(path) as target:
+            figure.savefig(target, format=kind, dpi=160, metadata=metadata, facecolor="white")
+        paths.append(path)
+    return paths
+
+
+def _csv(path: pathlib.Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> pathlib.Path:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    with replacing(path) as target:
+        target.write_text(text.getvalue(), "utf-8")
+    return path

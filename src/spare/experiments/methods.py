@@ -1,0 +1,105 @@
+"""The learners that experiments compare, by name. All see the same training pushes and the same validation share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from spare.baselines.flat import PAPER, PETS, fit_flat
+from spare.baselines.graph import GraphSettings, fit_graph
+from spare.baselines.simple import no_change, oracle_references
+from spare.errors import UsageError, one_of
+from spare.experience import Experience
+from spare.learning.api import fit
+from spare.learning.presets import PRESETS, Preset, Training
+from spare.references import Pointer, Shell
+
+STACK = Shell(1, (Pointer("above", (0,)), Pointer("above", (1,))))
+"""above(target), above(above(target)): what a push of a stack of three moves."""
+
+
+def shorter(training: Training, effort: float) -> Training:
+    """The schedule cut to a share of its epochs and steps."""
+    if effort >= 1:
+        return training
+    epochs, steps = (max(1, round(effort * count)) for count in (training.epochs, training.steps))
+    return dataclasses.replace(training, epochs=epochs, steps=max(steps, training.check_every))
+
+
+def preset(name: str, effort: float) -> Preset:
+    """One of our presets with its schedule cut to a share."""
+    chosen = PRESETS[name]
+    return dataclasses.replace(chosen, training=shorter(chosen.training, effort))
+
+
+def _rules(name: str) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        return fit(data.domain, data, seed=seed, preset=preset(name, effort), threads=1).model
+
+    return learn
+
+
+def _flat(order: str) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        settings: Any = dataclasses.replace(PAPER, order=order, training=shorter(PAPER.training, effort))
+        return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+
+    return learn
+
+
+def _ensemble(data: Experience, seed: int, effort: float) -> Any:
+    settings = dataclasses.replace(PETS, training=shorter(PETS.training, effort))
+    return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+
+
+def _graph(**changes: Any) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        settings = GraphSettings(**changes)
+        settings = dataclasses.replace(settings, steps=max(settings.check_every, round(effort * settings.steps)))
+        return fit_graph(data.domain, data, seed=seed, settings=settings, threads=1)
+
+    return learn
+
+
+def _still(data: Experience, seed: int, effort: float) -> Any:
+    return no_change(data.domain, data)
+
+
+def _oracle(data: Experience, seed: int, effort: float) -> Any:
+    return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("default", effort), threads=1)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "spare": _rules("default"),
+    "spare-paper": _rules("paper"),
+    "flat": _flat("xtheny"),
+    "flat-none": _flat("none"),
+    "flat-stack": _flat("stack"),
+    "ensemble": _ensemble,
+    "graph": _graph(),
+    "graph-frame": _graph(framed=True),
+    "no-change": _still,
+    "oracle": _oracle,
+}
+
+LABELS = {
+    "spare": "SPARE",
+    "spare-paper": "SPARE, as in the paper",
+    "flat": "flat network",
+    "flat-none": "flat, random order",
+    "flat-stack": "flat, stack first",
+    "ensemble": "flat ensemble (PETS)",
+    "graph": "graph network",
+    "graph-frame": "graph network, action's frame",
+    "no-change": "nothing moves",
+    "oracle": "SPARE, true lists given",
+    "noise": "the simulator's noise",
+}
+
+
+def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Any:
+    """A transition model learned by the method of that name."""
+    if method not in METHODS:
+        raise UsageError(one_of("method", method, METHODS))
+    return METHODS[method](data, seed, effort)

@@ -1,0 +1,108 @@
+"""The page of a run: the command, every claim with its numbers and verdict, every figure as a table."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from spare.atomic import replacing
+from spare.experiments.cells import Size
+from spare.experiments.claims import Claim
+from spare.experiments.experiment import Experiment
+from spare.experiments.figures import Grid, Picture
+from spare.experiments.statistics import Estimate
+
+if TYPE_CHECKING:
+    from spare.experiments.runner import Summary
+
+
+def write_page(
+    path: pathlib.Path,
+    experiments: Sequence[Experiment],
+    pictures: dict[str, list[Any]],
+    summary: Summary,
+    size: Size,
+) -> None:
+    """Write the page, whole or not at all."""
+    with replacing(path) as target:
+        target.write_text(page(experiments, pictures, summary, size), "utf-8")
+
+
+def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summary: Summary, size: Size) -> str:
+    """The page as Markdown."""
+    lines = ["# The paper's experiments, made again", "", *_head(experiments, summary, size)]
+    lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
+    if summary.failed:
+        lines += ["", "## Cells that failed", ""]
+        lines += [f"- {name}: {reason}" for name, reason in summary.failed.items()]
+    for one in experiments:
+        lines += ["", f"## {one.name}: {one.title}", "", f"**The paper.** {one.paper}", "", f"**Here.** {one.differs}"]
+        for picture in pictures[one.name]:
+            lines += ["", *(_grid(picture) if isinstance(picture, Grid) else _table(picture))]
+    return "\n".join(lines) + "\n"
+
+
+def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
+    names = "all" if len(experiments) == 12 else " ".join(one.name for one in experiments)
+    quick = " --quick" if size.name == "quick" else ""
+    lines = [f"`spare reproduce {names}{quick}` wrote this page."]
+    if size.name == "quick":
+        lines += ["", "**A quick look**: few runs on little data, trained for a fifth of the time. Its verdicts mean"]
+        lines += ["little; a run without `--quick` is what counts."]
+    lines += [
+        "",
+        f"{size.samples:,} training pushes (15 % of them validation) and {size.test} unseen ones in each run; "
+        f"{size.seeds} runs of each figure, {size.tables} of each table. All likelihoods are true nats, every variance "
+        f"includes the square of 1 mm, intervals are 95 % over runs. {summary.cells} cells took "
+        f"{summary.seconds / 60:.0f} minutes of one worker's time in all, the simulations not counted.",
+    ]
+    return lines
+
+
+def _tally(summary: Summary) -> list[str]:
+    lines = []
+    for source, name in (("paper", "The paper's"), ("ours", "Our own")):
+        verdicts = [c.verdict for those in summary.claims.values() for c in those if c.source == source]
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(sorted(verdicts)))
+        lines.append(f"- {name} claims: {len(verdicts)}; {counts or 'none'}.")
+    return lines
+
+
+def _claims(claims: Sequence[Claim]) -> list[str]:
+    lines = ["| claim | whose | what was measured | asked | found | verdict |", "|---|---|---|---|---|---|"]
+    for one in claims:
+        verdict = one.verdict if one.verdict == "holds" else f"**{one.verdict}**"
+        found = "-" if math.isnan(one.estimate.mean) else str(one.estimate)
+        lines.append(f"| {one.says} | {one.source} | {one.quantity} | {one.bound} | {found} | {verdict} |")
+    return lines
+
+
+def _cell(one: Estimate) -> str:
+    if math.isnan(one.mean):
+        return "-"
+    if not math.isfinite(one.low) or one.low == one.high:
+        return f"{one.mean:.2f}"
+    return f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
+
+
+def _table(picture: Picture) -> list[str]:
+    """Curves as rows, x as columns."""
+    every = sorted({x for curve in picture.curves for x in curve.x})
+    lines = [f"*{picture.name}: {picture.y}, by {picture.x}" + (f"; {picture.right}*" if picture.right else "*"), ""]
+    lines += ["| |" + "".join(f" {x:,} |" for x in every), "|---" * (len(every) + 1) + "|"]
+    for curve in picture.curves:
+        known = dict(zip(curve.x, curve.y, strict=True))
+        cells = [_cell(known[x]) if x in known else "" for x in every]
+        lines.append(f"| {curve.label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _grid(grid: Grid) -> list[str]:
+    """Ours, and the paper's number in parentheses."""
+    lines = [f"*{grid.name}: here (the paper)*", "", "| | " + " | ".join(grid.columns) + " |", "|---|---|---|---|"]
+    for i, row in enumerate(grid.rows):
+        cells = [f"{_cell(grid.cells[i][j])} ({grid.paper[i][j]:.3f})" for j in range(len(grid.columns))]
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return lines

@@ -1,0 +1,128 @@
+"""Runs experiments: data first, then every missing cell as a joblib task, then figures, claims and the page.
+
+1. Cells that an earlier run finished are read; failed ones are tried again.
+2. Data that missing cells read are made on all workers, once.
+3. Cells go to workers, long ones first; each is stored when it comes back. One that fails is recorded, the others go
+   on. Workers are fresh processes: nothing forks after JAX has started.
+4. Figures and claims are read off the stored cells alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spare.experiments.cells import Cell
+from spare.experiments.claims import Claim
+from spare.experiments.data import missing
+from spare.experiments.experiment import Experiment, Results
+from spare.experiments.kinds import compute, data_of
+from spare.experiments.page import write_page
+from spare.experiments.store import Store, identity, write_json
+
+RESTARTS = 3
+"""How many times workers may die before what is left is given up."""
+WEIGHT = {"em": 60, "mixed": 20, "start": 12, "path": 8, "noise": 5, "score": 1}
+HEAVY = {"graph": 3, "graph-frame": 4, "ensemble": 2, "spare": 3, "spare-paper": 3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What a run found: claims by experiment, cells that failed and why, computing seconds of all cells."""
+
+    claims: dict[str, list[Claim]]
+    failed: dict[str, str]
+    seconds: float
+    cells: int
+
+
+def run(
+    experiments: Sequence[Experiment],
+    store: Store,
+    *,
+    jobs: int,
+    cache: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Summary:
+    """Compute what is missing, and write figures, claims.json and reproduction.md."""
+    cells = distinct([cell for one in experiments for cell in one.cells(store.size)])
+    records = {key: store.get(cell) for key, cell in cells.items()}
+    todo = [cell for key, cell in cells.items() if "values" not in (records[key] or {})]
+    say(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished before")
+    make_data(todo, store, jobs, say)
+    for done, (cell, record) in enumerate(_each(todo, store, jobs, cache), 1):
+        store.put(cell, record)
+        records[cell.key] = record
+        outcome = f"failed: {record['error']}" if "error" in record else f"{record['seconds']:.1f} s"
+        say(f"[{done}/{len(todo)}] {cell}: {outcome}")
+    found = {key: record for key, record in records.items() if record is not None}
+    return conclude(experiments, store, cells, found)
+
+
+def distinct(cells: Sequence[Cell]) -> dict[str, Cell]:
+    """Cells by key, each once."""
+    return {cell.key: cell for cell in cells}
+
+
+def make_data(cells: Sequence[Cell], store: Store, jobs: int, say: Callable[[str], None]) -> None:
+    """Simulate the data that these cells read and the folder does not have."""
+    wanted = missing([one for cell in cells for one in data_of(cell)], store.data)
+    for k, one in enumerate(wanted, 1):
+        say(f"data [{k}/{len(wanted)}] {one.family}: {one.samples:,} pushes")
+        one.make(jobs, store.data / f"{one.family}.parquet")
+
+
+def conclude(
+    experiments: Sequence[Experiment], store: Store, cells: dict[str, Cell], records: dict[str, dict[str, Any]]
+) -> Summary:
+    """Figures, claims.json and reproduction.md from the records."""
+    results = Results(store.size, records)
+    claims: dict[str, list[Claim]] = {}
+    pictures: dict[str, list[Any]] = {}
+    for one in experiments:
+        claims[one.name], pictures[one.name] = one.claims(results), one.pictures(results)
+        for picture in pictures[one.name]:
+            picture.save(store.figures)
+    failed = {str(cells[key]): record["error"] for key, record in sorted(records.items()) if "error" in record}
+    seconds = sum(record["seconds"] for record in records.values())
+    summary = Summary(claims, failed, seconds, len(cells))
+    plain = {name: [claim.as_dict() for claim in those] for name, those in claims.items()}
+    write_json(
+        store.folder / "claims.json",
+        {"run": identity(store.size), "claims": plain, "failed": failed, "seconds": round(seconds, 1)},
+    )
+    write_page(store.folder / "reproduction.md", experiments, pictures, summary, store.size)
+    return summary
+
+
+def cost(cell: Cell) -> float:
+    """About how long a cell takes, in no unit: long ones start first, so that no worker is left with one at the end."""
+    share = cell.settings.get("samples", 0) / 10_000
+    return WEIGHT[cell.kind] * HEAVY.get(cell.settings.get("method", ""), 1) * (1 + share)
+
+
+def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> Any:
+    """(cell, record) as they are finished, in any order."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    left = dict(sorted(distinct(cells).items(), key=lambda item: -cost(item[1])))
+    for deaths in range(RESTARTS + 1):
+        if not left:
+            return
+        pool = Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered")
+        try:
+            results: Any = pool(delayed(_one)(cell, store.data, cache) for cell in list(left.values()))
+            for key, record in results:
+                yield left.pop(key), record
+        except BrokenProcessPool as error:
+            if deaths == RESTARTS:
+                for cell in left.values():
+                    reason = f"workers died {deaths + 1} times ({type(error).__name__}); this cell did not finish"
+                    yield cell, {"kind": cell.kind, "settings": {**cell.settings}, "error": reason, "seconds": 0.0}
+                return
+
+
+def _one(cell: Cell, data: Any, cache: str | None) -> tuple[str, dict[str, Any]]:
+    return cell.key, compute(cell, data, cache)

@@ -1,0 +1,83 @@
+"""Cells that learn with one method and score it on unseen pushes."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spare.domains import push
+from spare.experience import Experience, concatenate
+from spare.experiments.data import Dataset, stacks, unseen
+from spare.experiments.methods import learn
+from spare.learning.pointing import Pointing
+from spare.model import Model
+
+
+def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+    """(training, test) data of a score cell."""
+    train = stacks(settings["extra"], seed, settings["samples"])
+    return [train, unseen(train, settings["test"])]
+
+
+def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
+    """One method on one number of extra blocks and of training pushes; see `scores`."""
+    train, test = (one.load(folder) for one in score_data(settings, seed))
+    model = learn(settings["method"], train, seed, settings["effort"])
+    return scores(model, test)
+
+
+def scores(model: Any, test: Experience) -> dict[str, Any]:
+    """Nats per value of the stack, of the others, of all; per transition; for rules, what they point at.
+
+    covers: the share of pushes in which a rule predicts exactly the blocks of the stack.
+    """
+    stack = push.stack_mask(test)
+    values = model.log_prob_values(test)
+    result: dict[str, Any] = {
+        "stack": float(values[stack].mean()),
+        "others": float(values[~stack].mean()) if (~stack).any() else None,
+        "all": float(values.mean()),
+        "transition": float(model.log_prob(test).mean()),
+    }
+    if isinstance(model, Model) and model.rules:
+        result |= {"rule": model.rules[0].show(), "covers": covers(model, test)}
+    return result
+
+
+def covers(model: Model, test: Experience) -> float:
+    """The share of transitions in which the first rule's output slots hold exactly the blocks of the stack."""
+    rule = model.rules[0]
+    pointing = Pointing(test.with_domain(model.domain), rule.delta.roles)
+    wrong = pointing.masks(rule.delta).any(axis=0) != push.stack_mask(test)
+    return float(1.0 - np.maximum.reduceat(wrong, test.offsets[:-1]).mean())
+
+
+def mixed_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+    """Training data for every number of extra blocks, then test data for each."""
+    trains = [stacks(extra, seed, settings["samples"]) for extra in settings["extras"]]
+    return [*trains, *(unseen(one, settings["test"]) for one in trains)]
+
+
+def mixed(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
+    """One method trained on pushes with all numbers of extra blocks together, tested on each."""
+    sets = [one.load(folder) for one in mixed_data(settings, seed)]
+    half = len(settings["extras"])
+    joined = concatenate(sets[:half]).shuffle(seed)
+    model = learn(settings["method"], joined, seed, settings["effort"])
+    tested = {str(extra): scores(model, test) for extra, test in zip(settings["extras"], sets[half:], strict=True)}
+    return {"by_extra": tested, "samples": len(joined)}
+
+
+def noise_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+    """The pushes that are simulated again and again."""
+    return [unseen(stacks(settings["extra"], seed, 1), settings["test"])]
+
+
+def noise(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
+    """The simulator's own noise: what the best diagonal Gaussian could reach on these pushes."""
+    (data,) = (one.load(folder) for one in noise_data(settings, seed))
+    floor = push.noise_floor(data[: settings["replayed"]], repeats=settings["repeats"])
+    return {"stack": float(floor.stack_per_value.mean()), "transition": float(floor.log_prob.mean())}

@@ -1,0 +1,50 @@
+"""Means and intervals over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+LEVEL = 0.95
+
+
+class Estimate(NamedTuple):
+    """A mean over so many `runs` with its 95 % interval; without limits where there are fewer than two runs."""
+
+    mean: float
+    low: float
+    high: float
+    runs: int
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.low):
+            return f"{self.mean:.3g} ({self.runs} run{'s' * (self.runs != 1)})"
+        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def over_runs(values: Sequence[float]) -> Estimate:
+    """mean ± t s / sqrt(n): Student's interval over independent runs."""
+    from scipy.stats import t
+
+    numbers = np.asarray(values, np.float64)
+    count = len(numbers)
+    if count < 2:
+        return Estimate(float(numbers.mean()) if count else math.nan, -math.inf, math.inf, count)
+    wide = float(t.ppf(0.5 + LEVEL / 2, count - 1)) * float(numbers.std(ddof=1)) / math.sqrt(count)
+    return Estimate(float(numbers.mean()), float(numbers.mean()) - wide, float(numbers.mean()) + wide, count)
+
+
+def share(successes: int, count: int) -> Estimate:
+    """Wilson's interval for a share of runs."""
+    from scipy.stats import norm
+
+    if not count:
+        return Estimate(math.nan, -math.inf, math.inf, 0)
+    z = float(norm.ppf(0.5 + LEVEL / 2))
+    rate, wide = successes / count, z * z / count
+    middle = (rate + wide / 2) / (1 + wide)
+    half = math.sqrt(rate * (1 - rate) * wide + wide * wide / 4) / (1 + wide)
+    return Estimate(rate, max(0.0, middle - half), min(1.0, middle + half), count)

@@ -1,0 +1,109 @@
+"""The results folder: one file per finished cell, whole or not there, so that an interrupted run goes on.
+
+run.json             version and size of the run that the folder belongs to
+cells/<key>.json     kind, settings, seed, seconds, and the values (or the error) of one cell
+data/                push data that cells share
+figures/             PNG, SVG and CSV of every figure and table
+claims.json          every claim with its numbers, interval and verdict
+reproduction.md      all of it as one page
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import pathlib
+from typing import Any
+
+from spare.atomic import replacing
+from spare.errors import FileError
+from spare.experiments.cells import Cell, Size
+
+FORMAT = 1
+
+
+def identity(size: Size) -> dict[str, Any]:
+    """What a results folder belongs to."""
+    return {"format": FORMAT, "spare": importlib.metadata.version("spare-models"), "size": size.name}
+
+
+class Store:
+    """A results folder, opened for one size of run; made if it is not there."""
+
+    def __init__(self, folder: pathlib.Path, size: Size) -> None:
+        self.folder, self.size = folder, size
+        if folder.exists() and not folder.is_dir():
+            raise FileError(f"{folder}: this is a file; give the name of a folder for results")
+        path = folder / "run.json"
+        if path.is_file():
+            self._check(path)
+        elif folder.is_dir() and any(folder.iterdir()):
+            raise FileError(f"{folder}: the folder has files that are not results; choose an empty one")
+        else:
+            for part in (folder, self.cells, self.data, self.figures):
+                _make(part)
+            write_json(path, identity(size))
+        for part in (self.cells, self.data, self.figures):
+            _make(part)
+
+    def _check(self, path: pathlib.Path) -> None:
+        found, wanted = read_json(path), identity(self.size)
+        for key, what in (("format", "format"), ("spare", "version"), ("size", "size")):
+            if found.get(key) != wanted[key]:
+                raise FileError(
+                    f"{self.folder}: these results are of {what} {found.get(key)!r}, this run is of {wanted[key]!r}; "
+                    "choose another folder with --out"
+                )
+
+    @property
+    def cells(self) -> pathlib.Path:
+        """Finished cells."""
+        return self.folder / "cells"
+
+    @property
+    def data(self) -> pathlib.Path:
+        """Push data."""
+        return self.folder / "data"
+
+    @property
+    def figures(self) -> pathlib.Path:
+        """Pictures and the numbers in them."""
+        return self.folder / "figures"
+
+    def get(self, cell: Cell) -> dict[str, Any] | None:
+        """The record of a cell that was finished or failed, or None."""
+        path = self.cells / f"{cell.key}.json"
+        if not path.is_file():
+            return None
+        record = read_json(path)
+        if record.get("kind") != cell.kind or ("values" in record) == ("error" in record):
+            raise FileError(f"{path}: this is not the record of a cell; delete the file to compute it again")
+        return record
+
+    def put(self, cell: Cell, record: dict[str, Any]) -> None:
+        """Keep a record."""
+        write_json(self.cells / f"{cell.key}.json", record)
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """A JSON object from a file, or a `FileError`."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: damaged or half written ({error}); delete the file to make it again") from error
+    if not isinstance(found, dict):
+        raise FileError(f"{path}: an object is expected here; delete the file to make it again")
+    return found
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """A JSON file, whole or not there."""
+    with replacing(path) as target:
+        target.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+
+
+def _make(folder: pathlib.Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot make this folder: {error.strerror or error}") from error
