@@ -21,6 +21,11 @@ def builtin_domain(name: str) -> Domain | None:
     return importlib.import_module(module).domain if module else None
 
 
+def ships(name: str) -> bool:
+    """Whether SPARE has a domain of this name; nothing is imported to find out."""
+    return name in _BUILTIN
+
+
 def named_domain(text: str | None) -> Domain | None:
     """`package.module:attribute` (or a shipped name) as given by a user; None stays None."""
     if text is None:

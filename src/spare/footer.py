@@ -96,7 +96,9 @@ def _check_group(source: BinaryIO, group: dict[int, Any], leaves: list[Any], end
     rows, total = group[3], 0
     if not 0 <= rows < 1 << 31 or len(group[1]) != len(leaves):
         raise FileError("damaged: a row group does not have the columns of the schema")
-    for chunk, (path, kind, repeated) in zip(group[1] if rows else (), leaves if rows else (), strict=True):
+    if not rows:
+        return Group(0, 0)
+    for chunk, (path, kind, repeated) in zip(group[1], leaves, strict=True):
         name, facts = ".".join(path), chunk[3]
         if 1 in chunk or 8 in chunk or 9 in chunk:
             raise FileError(f"column {name!r} is said to be in another file, or encrypted")

@@ -42,8 +42,11 @@ Step = Callable[[Manifest], Manifest]
 
 
 def _from_format_1(manifest: Manifest) -> Manifest:
-    """Format 1 had no check over its tensors."""
-    return {**manifest, "format": 2, "check": ""}
+    """Format 1 had no check over its tensors, and at first no frames."""
+    rules = manifest.get("rules")
+    if isinstance(rules, list):
+        rules = [{"framed": False, **rule} if isinstance(rule, dict) else rule for rule in rules]
+    return {**manifest, "format": 2, "check": "", "rules": rules}
 
 
 STEPS: dict[int, Step] = {1: _from_format_1}
@@ -73,7 +76,7 @@ def digest(manifest: Manifest, arrays: Tensors) -> str:
     total = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
     for name in sorted(arrays):
         total.update(f"{name}{arrays[name].shape}".encode())
-        total.update(memoryview(np.ascontiguousarray(arrays[name])))
+        total.update(np.ascontiguousarray(arrays[name]).data)
     return total.hexdigest()[:16]
 
 

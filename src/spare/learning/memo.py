@@ -68,7 +68,7 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
     total = hashlib.sha256()
     for name in sorted(arrays):
         total.update(f"{name}{arrays[name].shape}".encode())
-        total.update(memoryview(np.ascontiguousarray(arrays[name])))
+        total.update(np.ascontiguousarray(arrays[name]).data)
     return total.hexdigest()[:16]
 
 

@@ -1,0 +1,200 @@
+"""`spare inspect`: what a file holds, without its domain and without running anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Annotated, Any
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspect:
+    """Say what a file is: a model, experience, an unfinished run, or something else. No domain is needed."""
+
+    file: Annotated[pathlib.Path, tyro.conf.Positional]
+    """Any file or folder."""
+    json: bool = False
+    """Print the facts as JSON and nothing else."""
+
+    def run(self) -> int:
+        """Look and tell; what is not SPARE's, or damaged, gets one sentence and exit code 2."""
+        facts = inspect(self.file)
+        print(json.dumps(facts, indent=1) if self.json else "\n".join(_words(facts)))
+        return 0
+
+
+def inspect(path: pathlib.Path) -> dict[str, Any]:
+    """The facts about a file, or a `FileError` whose sentence says what it is instead."""
+    from spare.atomic import open_regular
+    from spare.errors import FileError
+
+    if path.is_dir():
+        return _run_folder(path)
+    with open_regular(path) as file:
+        head, size = file.read(4096), file.seek(0, 2)
+    if head[:4] == b"PAR1":
+        return _experience(path, size)
+    if len(head) > 8 and head[8:9] == b"{":
+        return _model(path, size)
+    raise FileError(f"{path}: {_guess(head)}; not a file of SPARE's")
+
+
+def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
+    from spare.manifest import read
+
+    manifest, tensors = read(path)
+    return {
+        "kind": "model",
+        "file": str(path),
+        "bytes": size,
+        "tensors": len(tensors),
+        "numbers": sum(int(array.size) for array in tensors.values()),
+        "members": [int(tensors[f"rule.{k}.mean.0.bias"].shape[0]) for k in range(len(manifest["rules"]))],
+        "manifest": manifest,
+    }
+
+
+def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
+    from spare.parquet import describe
+
+    header, groups, schema = describe(path)
+    return {
+        "kind": "experience",
+        "file": str(path),
+        "bytes": size,
+        "transitions": sum(group.rows for group in groups),
+        "row_groups": len(groups),
+        "in_memory": sum(group.unfolded for group in groups),
+        "columns": {name: str(schema.field(name).type) for name in schema.names},
+        "header": header,
+    }
+
+
+def _run_folder(path: pathlib.Path) -> dict[str, Any]:
+    """An unfinished run: what it belongs to, and how far it is."""
+    from spare.errors import FileError
+    from spare.learning.memo import read_record
+
+    found = read_record(path / "run.json") if (path / "run.json").exists() else None
+    if found is None:
+        raise FileError(f"{path}: a folder, and not one of an unfinished run; give a file")
+    finished = sum(1 for _ in path.glob("*.safetensors"))
+    return {"kind": "run", "file": str(path), "trainings": finished, "run": found}
+
+
+def _guess(head: bytes) -> str:
+    """What a file looks like from its first bytes."""
+    known = (
+        (b"\x80\x02", "a Python pickle, which can run code when it is opened"),
+        (b"\x80\x03", "a Python pickle, which can run code when it is opened"),
+        (b"\x80\x04", "a Python pickle, which can run code when it is opened"),
+        (b"\x80\x05", "a Python pickle, which can run code when it is opened"),
+        (b"PK\x03\x04", "a zip archive (NumPy, PyTorch and Keras write such files)"),
+        (b"\x93NUMPY", "a NumPy array"),
+        (b"\x89HDF", "an HDF5 file"),
+        (b"\x1f\x8b", "a gzip archive"),
+        (b"ARROW1", "an Arrow file"),
+        (b"\x89PNG", "a PNG picture"),
+        (b"\x7fELF", "a program"),
+    )
+    if not head:
+        return "an empty file"
+    for start, name in known:
+        if head.startswith(start):
+            return name
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError:
+        return "bytes of an unknown kind"
+    return "a JSON text" if text.lstrip()[:1] in ("{", "[") else "a text"
+
+
+def _words(facts: dict[str, Any]) -> list[str]:
+    from spare.names import shown
+
+    tell = {"model": _model_words, "experience": _experience_words, "run": _run_words}[facts["kind"]]
+    return [shown(line) for line in tell(facts)]
+
+
+def _domain_words(schema: dict[str, Any]) -> list[str]:
+    from spare.catalogue import ships
+
+    own = "ships with SPARE" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
+
+    def prop(one: dict[str, Any]) -> str:
+        facts = [text for text in (one["unit"], "static" if one["static"] else "") if text]
+        return one["name"] + (f" ({', '.join(facts)})" if facts else "")
+
+    def action(one: dict[str, Any]) -> str:
+        given = f"; {', '.join(one['parameters'])}" if one["parameters"] else ""
+        return f"{one['name']}({', '.join(one['objects'])}{given})"
+
+    return [
+        f"domain {schema['name']} ({own})",
+        f"    properties: {', '.join(map(prop, schema['properties']))}",
+        f"    actions: {', '.join(map(action, schema['actions']))}",
+    ]
+
+
+def _model_words(facts: dict[str, Any]) -> list[str]:
+    manifest = facts["manifest"]
+    schema, told = manifest["domain"], manifest["provenance"]
+    roles = {action["name"]: action["objects"] for action in schema["actions"]}
+    lines = [f"{facts['file']}: a SPARE model, format {manifest['format']}, {facts['bytes'] / 1e3:.1f} kB"]
+    lines += _domain_words(schema)
+    used = [f"{one['name']} ({one['relation']}, {'+'.join(one['aggregators'])})" for one in schema["references"]]
+    lines.append(f"    references used: {', '.join(used) or 'none'}")
+    lines.append(
+        f"    resolutions: {', '.join(f'{name} {value:g}' for name, value in manifest['resolutions'].items())}"
+    )
+    for k, rule in enumerate(manifest["rules"]):
+        lines += _rule_words(k, rule, roles.get(rule["action"], []), facts["members"][k])
+    lines.append(f"{facts['numbers']} numbers in {facts['tensors']} tensors")
+    plain = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
+    lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not told"))
+    return lines
+
+
+def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) -> list[str]:
+    def shell(pointers: list[Any]) -> str:
+        names = [*roles, *(f"b{t + 1}" for t in range(len(pointers)))]
+        parts = []
+        for t, (name, slots) in enumerate(pointers):
+            given = ", ".join(names[slot] if slot < len(names) else str(slot) for slot in slots)
+            parts.append(f"{name}({given}) -> b{t + 1}")
+        return ", ".join(parts) or "-"
+
+    text = f"rule {k + 1}  {rule['action']}({', '.join(roles)}): {shell(rule['gamma'])}"
+    if rule["delta"] != rule["gamma"]:
+        text += f"  changes: {shell(rule['delta'])}"
+    net = rule["predictor"]
+    inside = f"networks of {net['layers'][0]} and {net['layers'][1]} layers ({', '.join(net['activations'])})"
+    frame = ", in the action's frame" if rule["framed"] else ""
+    return [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
+
+
+def _experience_words(facts: dict[str, Any]) -> list[str]:
+    header = facts["header"]
+    lines = [
+        f"{facts['file']}: SPARE experience, {facts['transitions']} transitions, format {header['format']}, "
+        f"{facts['bytes'] / 1e3:.1f} kB in {facts['row_groups']} row groups, {facts['in_memory'] / 1e6:.1f} MB in memory"
+    ]
+    lines += _domain_words(header["domain"])
+    known = ", ".join(one["name"] for one in header["domain"]["references"])
+    lines.append(f"    references when it was written: {known or 'none'}")
+    info = [name.removeprefix("info.") for name in facts["columns"] if name.startswith("info.")]
+    lines.append(f"carried along: {', '.join(info) or 'nothing'}")
+    lines.append(f"metadata: {', '.join(header['metadata']) or 'none'}")
+    return lines
+
+
+def _run_words(facts: dict[str, Any]) -> list[str]:
+    told = ", ".join(f"{key} {value}" for key, value in facts["run"].items() if value is not None)
+    return [
+        f"{facts['file']}: an unfinished `spare fit`, {facts['trainings']} trainings are done",
+        f"    it belongs to: {told or 'nothing that can be read'}",
+        "    run the same command with --resume to go on",
+    ]
