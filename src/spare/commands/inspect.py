@@ -180,7 +180,7 @@ def _experience_words(facts: dict[str, Any]) -> list[str]:
     header = facts["header"]
     lines = [
         f"{facts['file']}: SPARE experience, {facts['transitions']} transitions, format {header['format']}, "
-        f"{facts['bytes'] / 1e3:.1f} kB in {facts['row_groups']} row groups, {facts['in_memory'] / 1e6:.1f} MB in memory"
+        f"{facts['bytes'] / 1e3:.1f} kB ({facts['in_memory'] / 1e6:.1f} MB in memory) in {facts['row_groups']} pieces"
     ]
     lines += _domain_words(header["domain"])
     known = ", ".join(one["name"] for one in header["domain"]["references"])

@@ -1,0 +1,64 @@
+"""Small good files to break: models with several rules and members, experience with text ids and information."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+import spare
+from spare.domains import toy
+from spare.predictor import fresh_predictor
+from tests.fuzz.mutations import parquet_variants
+
+
+def model() -> spare.Model:
+    """Two rules with networks of two members, Delta apart from Gamma, changes as targets."""
+    gamma = spare.Shell(1, (spare.Pointer("line", (0,)), spare.Pointer("behind", (0,))))
+    rules = []
+    for k, (delta, inputs) in enumerate(((gamma, None), (spare.Shell(1), ("x", "y")))):
+        size = 1 + 3 * (3 if inputs is None else 2)
+        predictor = fresh_predictor(jax.random.key(k), size, (delta.slots, 2), hidden=(5, 4), members=2)
+        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs}
+        rules.append(spare.Rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
+    shares = [{"share": 0.75, "typical": 3}, {"share": 0.25, "typical": 8}]
+    return spare.Model(toy.domain, rules, np.array([1.0, 2.0]), {"seed": 3, "note": "ü", "rules": shares})
+
+
+def models(folder: pathlib.Path) -> list[bytes]:
+    """A model with rules, one without, and the true one of the queue world."""
+    found = []
+    for one in (model(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model()):
+        one.save(folder / "good.spare")
+        found.append((folder / "good.spare").read_bytes())
+    return found
+
+
+def experience() -> spare.Experience:
+    """Twelve transitions with text ids, weights and information of every type."""
+    data = toy.generate(12, seed=3)
+    ids = [f"person {k % 20} ü" for k in range(len(data.values))]
+    return spare.Experience.from_arrays(
+        toy.domain,
+        values=data.values,
+        next_values=data.next_values,
+        offsets=data.offsets,
+        action=data.action,
+        objects=data.objects,
+        parameters=data.parameters,
+        ids=ids,
+        weights=np.arange(12) / 4,
+        info={"note": ["=1+1", "ü"] * 6, "turn": np.arange(12), "gain": np.full(12, np.nan), "good": [True] * 12},
+        metadata={"source": {"deep": [1, 2.5, None]}},
+    )
+
+
+def parquets(folder: pathlib.Path) -> list[bytes]:
+    """Experience with numbers and with texts as ids, as we write it and as others might."""
+    found = []
+    for one in (toy.generate(12, seed=2), experience()):
+        one.save(folder / "good.parquet")
+        found += [(folder / "good.parquet").read_bytes(), *parquet_variants(str(folder / "good.parquet"))]
+    return found
