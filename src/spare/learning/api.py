@@ -141,9 +141,18 @@ def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndar
         raise FitError(
             f"{n} samples cannot be split into training and {share:.0%} validation; at least {least} are needed"
         )
-    chosen = np.zeros(n, bool)
-    chosen[np.random.default_rng([seed, 15]).permutation(n)[:held]] = True
+    chosen = fold_masks(n, share, 1, seed)[0]
     return np.where(chosen, 0.0, weights), np.where(chosen, weights, 0.0)
+
+
+def fold_masks(n: int, share: float, folds: int, seed: int) -> np.ndarray:
+    """(F, n): one after another, each fold holds out a `share` of the samples, in an order drawn by seed."""
+    held = round(share * n)
+    order = np.random.default_rng([seed, 15]).permutation(n)
+    masks = np.zeros((folds, n), bool)
+    for k, mask in enumerate(masks):
+        mask[np.take(order, np.arange(k * held, (k + 1) * held), mode="wrap")] = True
+    return masks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,11 +164,24 @@ class Task:
     threads: int | None = None
     memo: Memo | None = None
 
-    def plan(self, data: Experience, extractor: Extractor) -> Plan:
-        """The training plan for all of `data`, a validation share held out."""
-        weights = split_weights(data.weights, self.preset.search.validation, self.seed)
-        capacity = capacity_for(extractor, self.preset.search.max_references)
-        return Plan(self.preset, *weights, capacity, self.seed, self.threads, memo=self.memo)
+    def plan(self, data: Experience, extractor: Extractor, members: int | None = None) -> Plan:
+        """The training plan for all of `data`, a validation share held out; `members` as the search has folds."""
+        search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
+        weights = split_weights(data.weights, search.validation, self.seed)
+        count = members or search.folds_for(len(data))
+        chosen = dataclasses.replace(self.preset, training=dataclasses.replace(self.preset.training, members=count))
+        held = None
+        if count > 1 and search.folds != 1:
+            held = fold_masks(len(data), search.validation, count, self.seed)
+            weights = (data.weights, np.where(held.any(axis=0), data.weights, 0.0))
+        return Plan(chosen, *weights, capacity, self.seed, self.threads, memo=self.memo, folds=held)
+
+    def finish(self, data: Experience, extractor: Extractor) -> Plan | None:
+        """The plan for the rules that were found, if the preset's ensemble is larger than the search's."""
+        members = self.preset.training.members
+        if members <= self.preset.search.folds_for(len(data)):
+            return None
+        return self.plan(data, extractor, members)
 
     def learn(
         self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None
@@ -169,10 +191,12 @@ class Task:
             return self._auto(data, action, view)
         mixing = rules if isinstance(rules, Mixing) else Mixing(rules)
         extractor = make_extractor(data, action, self.preset)
-        plan = self.plan(data, extractor)
+        # EM trains the same shells again and again: one fold is enough there.
+        plan = self.plan(data, extractor, None if mixing.rules == 1 else 1)
         if mixing.rules == 1:
-            return GreedySearch(extractor, plan, view.stage("search") if hasattr(view, "stage") else view).run()
-        return learn_rules(extractor, plan, mixing, view)
+            heard = view.stage("search") if hasattr(view, "stage") else view
+            return GreedySearch(extractor, plan, heard, self.finish(data, extractor)).run()
+        return learn_rules(extractor, plan, mixing, view, finish=self.finish(data, extractor))
 
     def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:
         """Add rules while held-out samples are explained better for it; then learn again from all samples."""

@@ -18,6 +18,7 @@ from spare.learning.trials import SearchResult
 
 Kind = Literal["discrete", "inverse", "inverse-square"]
 Scale = Literal["raw", "standard"]
+Loss = Literal["total", "above-rest"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +31,20 @@ class Clustering:
                   tells heights apart, and more weight on it separates better
     `scale`       raw: features in their own units, as the paper must have done (metres beside nats); standard: each
                   divided by its deviation, which drowns the loss among dozens of positions
+    `loss`        total: all nats of a sample, as in the paper; above-rest: without what its objects would give if all
+                  of them rested as the single rule's default says, so that the number of bystanders does not matter
     """
 
     kind: Kind = "inverse-square"
     likelihood: float = 5.0
     scale: Scale = "raw"
+    loss: Loss = "above-rest"
 
     def __post_init__(self) -> None:
         if self.kind not in ("discrete", "inverse", "inverse-square"):
             raise UsageError(f"clustering: unknown kind {self.kind!r}; valid: discrete, inverse, inverse-square")
+        if self.loss not in ("total", "above-rest"):
+            raise UsageError(f"clustering: unknown loss {self.loss!r}; valid: total, above-rest")
         if not (np.isfinite(self.likelihood) and self.likelihood >= 0):
             raise UsageError(f"clustering: the weight of the likelihood must be 0 or more, got {self.likelihood}")
 
@@ -57,6 +63,9 @@ def features(extractor: Extractor, single: SearchResult, losses: np.ndarray, how
     share = np.where(held, weights[:, None], 0.0)
     mean = (share * np.where(held, columns, 0.0)).sum(axis=0) / np.maximum(share.sum(axis=0), 1e-300)
     columns = np.where(held, columns, mean)
+    if how.loss == "above-rest":
+        rest = single.fitted[0].default_variance + extractor.experience.domain.resolutions**2
+        losses = losses - extractor.experience.counts * 0.5 * np.log(2 * np.pi * np.e * rest).sum()
     if how.scale == "standard":
         everything = np.concatenate([columns, losses[:, None]], axis=1)
         deviation = everything.std(axis=0)

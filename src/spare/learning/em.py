@@ -40,12 +40,14 @@ class Mixing:
     that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed;
     bystanders: imagined objects per sample that did not move, in each rule's default variance. Where every object of
     a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave;
-    margin: nats per pointer by which a longer shell must be better to get a sample's vote (0 in the paper): where two
-    shells say the same, samples would otherwise vote by chance;
+    margin: nats per pointer by which a longer shell must be better to get weight from a search or a sample's vote (0
+    in the paper): where two shells say the same, chance would decide otherwise;
     polish: last iterations in which each rule has its heaviest shell alone (as in the final model), ten times the
     bystanders, no claim on samples that it does not apply to while another rule does, and memberships follow from
     likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default or
-    the empty-lists rule kept with the wrong rule go to the right one.
+    the empty-lists rule kept with the wrong rule go to the right one;
+    searches: how often each rule's lists are searched for again on the samples it then has, each time followed by
+    more such iterations: votes only choose among shells that were explored when samples were still mixed up.
     """
 
     rules: int
@@ -61,6 +63,12 @@ class Mixing:
     bystanders: float = 1.0
     margin: float = 1.0
     polish: int = 4
+    searches: int = 2
+
+    @property
+    def most(self) -> int:
+        """How many iterations there can be at most."""
+        return self.iterations + self.polish * (1 + self.searches)
 
     def __post_init__(self) -> None:
         if self.rules < 1:
@@ -129,7 +137,7 @@ class EM:
         self.empty = Shell(len(extractor.experience.domain.action(extractor.action).objects))
         longest = plan.preset.search.max_references
         self.total = all_shells(extractor.experience.domain, extractor.action, longest)
-        self.weights = plan.training + plan.validation
+        self.weights = np.maximum(plan.training, plan.validation)
         self.single: SearchResult | None = None
         self._start, self._polishing = start, False
 
@@ -141,12 +149,25 @@ class EM:
     def run(self) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
         """(memberships, rules, history); history starts with iteration 0, the start itself."""
         z = self.floored(self._start if self._start is not None else self._clustered())
-        states = [self._begin(z[:, j], j) for j in range(z.shape[1])]
+        states: list[RuleState] = [self._begin(z[:, j], j) for j in range(z.shape[1])]
         history = [self._record(0, z, states, (np.inf, time.perf_counter()), ())]
-        polished = 0
-        for number in range(1, self.mixing.iterations + self.mixing.polish + 1):
+        z = self._iterate(z, states, history, self.mixing.iterations)
+        self._polishing = self.mixing.polish > 0
+        z = self._iterate(z, states, history, self.mixing.polish)
+        for number in range(self.mixing.searches if self._polishing else 0):
+            before = [state.shells.top(1) for state in states]
+            likelihood = self._likelihoods(states)
+            others = [-np.delete(likelihood, j, axis=1).max(axis=1) for j in range(z.shape[1])]
+            states[:] = [self._begin(z[:, j], j, number + 2, others[j]) for j in range(z.shape[1])]
+            if [state.shells.top(1) for state in states] == before:
+                break
+            z = self._iterate(z, states, history, self.mixing.polish)
+        return z, states, history
+
+    def _iterate(self, z: np.ndarray, states: list[RuleState], history: list[Iteration], most: int) -> np.ndarray:
+        """M- and E-steps until memberships settle, at most so many; the new memberships."""
+        for _ in range(most):
             begin = time.perf_counter()
-            self._polishing = polished > 0 or number > self.mixing.iterations
             starved = self._m_step(z, states)
             likelihood = self._likelihoods(states)
             fresh = self.e_step(*self._claims(z, likelihood, states))
@@ -154,11 +175,10 @@ class EM:
                 fresh = self._restart(fresh, likelihood, starved)
             change = float(np.abs(fresh - z)[self.weights > 0].mean())
             z = fresh
-            history.append(self._record(number, z, states, (change, begin), starved))
-            polished += self._polishing or change < self.mixing.tolerance
-            if polished > self.mixing.polish or (polished > 1 and change < self.mixing.tolerance):
+            history.append(self._record(len(history), z, states, (change, begin), starved))
+            if change < self.mixing.tolerance:
                 break
-        return z, states, history
+        return z
 
     # -- start --------------------------------------------------------------------------------------------------
 
@@ -175,25 +195,29 @@ class EM:
         z = np.maximum(z, self.mixing.floor)
         return z / z.sum(axis=1, keepdims=True)
 
-    def _begin(self, column: np.ndarray, j: int) -> RuleState:
-        """pi of one rule from a greedy search on its weighted samples."""
-        view = self.listener.stage(f"rule {j + 1}: search") if self.listener else None
-        found = GreedySearch(self.extractor, self.rule_plan(column, j), view).run()
-        losses = {e.gamma: e.loss for e in found.explored if e.gamma == e.delta}
+    def _begin(self, column: np.ndarray, j: int, number: int = 1, others: np.ndarray | None = None) -> RuleState:
+        """pi of one rule from a greedy search on its weighted samples; `others` is what the other rules say of them."""
+        again = f" {number}" if number > 1 else ""
+        view = self.listener.stage(f"rule {j + 1}: search{again}") if self.listener else None
+        plan = dataclasses.replace(self.rule_plan(column, j), others=others)
+        found = GreedySearch(self.extractor, plan, view).run()
+        margin = self.mixing.margin
+        losses = {e.gamma: e.loss + margin * len(e.gamma) for e in found.explored if e.gamma == e.delta}
         shells = ShellWeights.from_losses(losses, self.mixing.epsilon, self.total)
         fitted = {found.best.gamma: found.fitted[0], self.empty: found.fitted[1]}
         return RuleState(shells, fitted, column)
 
-    def rule_plan(self, column: np.ndarray, j: int, warm: RuleState | None = None) -> Plan:
+    def rule_plan(self, column: np.ndarray, j: int, warm: RuleState | None = None, base: Plan | None = None) -> Plan:
         """Training on samples weighted by one rule's memberships; samples with next to none are left out."""
+        base = base or self.plan
         share = np.where(column >= NEGLIGIBLE * column.max(), column, 0.0)
-        training, validation = self.plan.training * share, self.plan.validation * share
+        training, validation = base.training * share, base.validation * share
         if not (training > 0).any() or not (validation > 0).any():
             raise FitError(f"rule {j + 1}: no sample is left to train or to validate it on; ask for fewer rules")
         start = {(shell, shell): fitted for shell, fitted in warm.fitted.items()} if warm else {}
         seed = self.plan.seed + 7919 * (j + 1)
         return dataclasses.replace(
-            self.plan,
+            base,
             training=training,
             validation=validation,
             seed=seed,
@@ -310,5 +334,5 @@ class EM:
         seconds = time.perf_counter() - begin
         done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
         if self.listener:
-            self.listener.iteration(done, self.mixing.iterations + self.mixing.polish)
+            self.listener.iteration(done, self.mixing.most)
         return done

@@ -22,7 +22,7 @@ import numpy as np
 from spare.batches import round_up
 from spare.density import object_log_density
 from spare.errors import FitError
-from spare.learning.engine import PROGRAMS, Capacity, Nets, in_parallel, initial_nets, train
+from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, in_parallel, initial_nets, train
 from spare.learning.extract import Extractor, Table, default_variance
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
@@ -36,7 +36,8 @@ from spare.rule import Rule
 class Fitted:
     """One trained rule and what it says about every transition it was shown.
 
-    log_prob (n,): log p(s' | s, a; T) in nats, NaN where the rule does not apply; default_variance (Q,): v.
+    log_prob (n,): log p(s' | s, a; T) in nats, NaN where the rule does not apply; samples that some members were not
+    trained on are judged by those alone. default_variance (Q,): v.
     """
 
     table: Table
@@ -90,6 +91,11 @@ Pair = tuple[Shell, Shell]
 class Plan:
     """How candidates are trained: preset, weights (n,) of training and validation, padded shape, seed, threads.
 
+    `folds` (F, n) says which samples each member of an ensemble leaves out of its training and is validated on; member
+    m has fold m mod F. Without it every member leaves out the validation samples, which `training` must then not
+    contain; with it, both weights may name the same samples. `others` (n,) is the loss of each sample under the other
+    rules of a model: what a sample costs that a candidate of a search does not apply to.
+
     `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
     finished trainings between runs; `bystanders` is a prior on default variances, imagined objects per sample.
 
@@ -106,6 +112,14 @@ class Plan:
     warm: Mapping[Pair, Fitted] = dataclasses.field(default_factory=dict)
     bystanders: float = 0.0
     memo: Memo | None = None
+    folds: np.ndarray | None = None
+    others: np.ndarray | None = None
+
+    def held_out(self, member: int) -> np.ndarray:
+        """Which samples a member is validated on and not trained on, (n,)."""
+        if self.folds is None:
+            return self.validation > 0
+        return self.folds[member % len(self.folds)]
 
 
 def fit_predictors(
@@ -159,7 +173,8 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     )
     digest.update(extractor.experience.fingerprint.encode())
     warm = plan.warm.get((table.gamma, table.delta))
-    for part in (plan.training, plan.validation, *(_preserve(warm).values() if warm else ())):
+    folds = () if plan.folds is None else (plan.folds,)
+    for part in (plan.training, plan.validation, *folds, *(_preserve(warm).values() if warm else ())):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:32]
 
@@ -185,7 +200,8 @@ def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> 
         biases: Any = tuple(arrays[f"{member}.{label}.{layer}.bias"] for layer in layers)
         return Network(weights, biases, training.activation)
 
-    nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(training.members))
+    members = sum(name.endswith(".mean.0.weight") for name in arrays)
+    nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(members))
     scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
     return Fitted(table, nets, scaling, arrays["default_variance"], arrays["log_prob"])
 
@@ -208,15 +224,18 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     resolutions = extractor.experience.domain.resolutions
     shown, both = with_reflection(extractor, table, (weights, plan.validation))
     scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
-    exact = training.set_targets == "exact"
-    problem = padded_problem(shown, both, scaling, plan.capacity, resolutions, exact)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
-    members, means, variances = [], [], []
+    members, means, variances, unseen = [], [], [], []
     for member in range(training.members):
+        problem = _member_problem(extractor, table, plan, scaling, member)
+        if problem is None:
+            continue
+        unseen.append(plan.held_out(member))
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
         nets = initial_nets(training, plan.capacity, sizes, rng)
         if warm:
-            nets = nets._replace(mean=warm.nets[member].mean, variance=warm.nets[member].variance)
+            old = warm.nets[member % len(warm.nets)]
+            nets = nets._replace(mean=old.mean, variance=old.variance)
         nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)))
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
@@ -225,23 +244,39 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         variances.append(variance)
     still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
     rest = default_variance(extractor.experience, still, weights, plan.bystanders * weights.sum())
-    log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), scaling, rest)
+    judge = np.stack(unseen)
+    judge |= ~judge.any(axis=0)  # a sample that every member was trained on is judged by all of them
+    log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), (scaling, judge), rest)
     return Fitted(table, tuple(members), scaling, rest, log_prob)
+
+
+def _member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem | None:
+    """What one member is trained and validated on; None if its fold holds out all that the rule applies to."""
+    held = plan.held_out(member)
+    weights = np.where(table.applies & ~held, plan.training, 0.0)
+    if not (weights > 0).any():
+        return None
+    shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
+    exact = plan.preset.training.set_targets == "exact"
+    return padded_problem(shown, both, scaling, plan.capacity, extractor.experience.domain.resolutions, exact)
 
 
 def _log_prob(
     extractor: Extractor,
     table: Table,
     normal: tuple[np.ndarray, np.ndarray],
-    scaling: Scaling,
+    shared: tuple[Scaling, np.ndarray],
     rest: np.ndarray,
 ) -> np.ndarray:
     """log p(s' | s, a; T) of every transition, NaN where the rule does not apply.
 
+    `normal` has mean and variance of each member in normalised units; `shared` the scaling, and which members (M, n)
+    judge each transition.
+
     Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
     origin: an absolute target minus that value is a change.
     """
-    data = extractor.experience
+    data, (scaling, judge) = extractor.experience, shared
     slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
     n, rows = len(data), len(data.values)
     owner = np.repeat(np.arange(n), data.counts)
@@ -256,7 +291,7 @@ def _log_prob(
         absolute = scaling.y_mean + scaling.y_scale * mean[member, :, :slots]
         centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
         spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
-        held[:rows, member, :slots] = table.outputs.T
+        held[:rows, member, :slots] = table.outputs.T & judge[member][owner, None]
     change, moved = np.zeros((2, size, len(dynamic)), np.float32)
     change[:rows] = extractor.seen.after - before
     moved[:rows] = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]

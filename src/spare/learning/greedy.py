@@ -16,16 +16,23 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spare.learning.extract import Extractor
-from spare.learning.fit import Pair, Plan
+from spare.learning.fit import Pair, Plan, fit_predictors
 from spare.learning.statistics import paired_improvement
 from spare.learning.trials import Listener, Round, SearchResult, Trial, Trials
 from spare.references import Pointer, Shell, next_pointers
 
 
 class GreedySearch:
-    """Algorithm 1 over one action's transitions."""
+    """Algorithm 1 over one action's transitions.
 
-    def __init__(self, extractor: Extractor, plan: Plan, listener: Listener | None = None) -> None:
+    `finish` is how the lists that were found are trained in the end, if otherwise than during the search: an ensemble
+    of which every member leaves out other samples.
+    """
+
+    def __init__(
+        self, extractor: Extractor, plan: Plan, listener: Listener | None = None, finish: Plan | None = None
+    ) -> None:
+        self.finish = finish
         self.extractor, self.preset, self.listener = extractor, plan.preset, listener
         self.validation = plan.validation
         self.roles = len(extractor.experience.domain.action(extractor.action).objects)
@@ -51,6 +58,7 @@ class GreedySearch:
                 trial, more = self._prune_and_climb(trial, more, moves)
                 if self.preset.search.stop == "paired" and self.preset.search.delta == "same":
                     trial, more = self._look_inside_sets(trial, more, moves)
+        trial = self._finished(trial)
         empty = self.trials.empty.fitted if self.trials.empty else trial.fitted
         return SearchResult(
             self.extractor.action,
@@ -61,6 +69,16 @@ class GreedySearch:
             trial.losses,
             self.trials.model(trial),
         )
+
+    def _finished(self, trial: Trial) -> Trial:
+        """The rule and the one with empty lists, trained as the result should be."""
+        if self.finish is None:
+            return trial
+        nothing = Shell(self.roles)
+        pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
+        done = [self.trials.judged(fitted) for fitted in fit_predictors(self.extractor, pairs, self.finish)]
+        self.trials.empty = done[0]
+        return done[-1]
 
     # -- moves --------------------------------------------------------------------------------------------------
 
@@ -105,7 +123,7 @@ class GreedySearch:
         self.trials.anticipate([pair])
         # The first round of a climb does not depend on this one's outcome: it need not wait for it.
         table = self.extractor.table(*pair)
-        self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0])
+        self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0], race=True)
         trial = self.trials.train([pair])[0]
         if self.trials.empty is None:
             self.trials.empty = trial
@@ -134,9 +152,9 @@ class GreedySearch:
         wanted, skipped = self.trials.screen(current.fitted.table, pairs)
         if self.listener:
             self.listener.round_started(number, len(wanted))
-        trials = self.trials.train(wanted)
+        trials, behind = self.trials.race(wanted)
         best, accepted, test = self._judge(rival, trials)
-        round_ = self.trials.round([*(t.explored for t in trials), *skipped], best, accepted, test, begin)
+        round_ = self.trials.round([*(t.explored for t in trials), *behind, *skipped], best, accepted, test, begin)
         if self.listener:
             self.listener.round_ended(number, round_)
         return best, round_

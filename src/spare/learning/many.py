@@ -55,14 +55,18 @@ def learn_rules(
     mixing: Mixing,
     listener: EMListener | None = None,
     start: np.ndarray | None = None,
+    finish: Plan | None = None,
 ) -> ManyResult:
-    """The many-rule learner on the transitions of one action; `start` gives memberships instead of clustering."""
+    """The many-rule learner on the transitions of one action; `start` gives memberships instead of clustering.
+
+    `finish` is how the rules are trained in the end, if otherwise than in EM.
+    """
     em = EM(extractor, plan, mixing, listener, start)
     z, states, history = em.run()
     shells, merged = _merge(z, [state.shells.top(1)[0] for state in states])
     jobs = []
     for j, shell in enumerate(shells):
-        own = dataclasses.replace(em.rule_plan(merged[:, j], j), bystanders=0.0)
+        own = dataclasses.replace(em.rule_plan(merged[:, j], j, base=finish), bystanders=0.0)
         jobs.append(((shell, shell), own))
     fitted = fit_jobs(extractor, jobs, plan.threads)
     order = np.argsort(-(em.weights @ merged), kind="stable")

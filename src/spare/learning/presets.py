@@ -16,6 +16,10 @@ Phase = Literal["mean", "variance", "joint"]
 Delta = Literal["same", "interleaved", "nested"]
 
 
+JUDGED = 150
+"""How many samples a paired test should rest on."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Training:
     """LearnDist: a sequence of `phases`, Adam, minibatches, `members` networks in an ensemble.
@@ -69,6 +73,9 @@ class Search:
     `inapplicable`  empty: the loss of the rule with empty lists; covariance: an empirical default covariance
     `prune`         after the climb, drop pointers without which the loss is not significantly worse, then climb again:
                     a set such as "everyone in line" often comes first and is not needed once its members are found
+    `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
+                    then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
+                    auto: as many as bring the judged samples to 150, at most 6
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
     """
@@ -79,6 +86,7 @@ class Search:
     alpha: float = 0.01
     inapplicable: Literal["empty", "covariance"] = "empty"
     prune: bool = True
+    folds: int | Literal["auto"] = 1
     delta: Delta = "same"
 
     def __post_init__(self) -> None:
@@ -86,6 +94,8 @@ class Search:
             raise DefinitionError(f"max_references must be 0 or more, got {self.max_references}")
         if not 0 < self.validation < 1:
             raise DefinitionError(f"validation must be a share between 0 and 1, got {self.validation}")
+        if self.folds != "auto" and not (self.folds >= 1 and (self.folds - 1) * self.validation < 1):
+            raise DefinitionError(f"folds must be 'auto', or at least 1 and fit into the data, got {self.folds}")
         if not 0 < self.alpha < 1:
             raise DefinitionError(f"alpha must be between 0 and 1, got {self.alpha}")
         for value, names in ((self.stop, ("paper", "paired")), (self.inapplicable, ("empty", "covariance"))):
@@ -93,6 +103,13 @@ class Search:
                 raise DefinitionError(one_of("search setting", value, names))
         if self.delta not in ("same", "interleaved", "nested"):
             raise DefinitionError(one_of("delta", self.delta, ("same", "interleaved", "nested")))
+
+    def folds_for(self, samples: int) -> int:
+        """How many folds a search over so many samples uses."""
+        if self.folds != "auto":
+            return self.folds
+        held = max(1, round(self.validation * samples))
+        return int(min(-(-JUDGED // held), max(1, samples // held), 6))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +144,7 @@ PRESETS = {
     "default": Preset(
         "default",
         Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3),
+        Search(folds="auto"),
         targets="change",
     ),
 }

@@ -103,6 +103,27 @@ class Listener(Protocol):
         ...
 
 
+FINALISTS = 3
+"""How many candidates of a round are trained on every fold; the others on one."""
+
+
+def _first_fold(plan: Plan) -> Plan | None:
+    """The plan with its first fold only, or None if there are no others or nothing to learn from in it."""
+    if plan.folds is None or len(plan.folds) < 2:
+        return None
+    training = dataclasses.replace(plan.preset.training, members=1)
+    held = plan.folds[0]
+    if not (plan.training[~held] > 0).any() or not (plan.validation[held] > 0).any():
+        return None
+    return dataclasses.replace(
+        plan,
+        preset=dataclasses.replace(plan.preset, training=training),
+        training=np.where(held, 0.0, plan.training),
+        validation=np.where(held, plan.validation, 0.0),
+        folds=plan.folds[:1],
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Trial:
     """A trained candidate with its loss on every sample (those the rule does not cover included)."""
@@ -129,7 +150,8 @@ class Trials:
         self.empty: Trial | None = None
         self.explored: list[Explored] = []
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
-        self._coming: dict[Pair, concurrent.futures.Future[Fitted]] = {}
+        self._coming: dict[tuple[Pair, bool], concurrent.futures.Future[Fitted]] = {}
+        self._heat = _first_fold(plan)
 
     def __enter__(self) -> Trials:
         threads = self.plan.threads or cores()
@@ -177,28 +199,48 @@ class Trials:
                     return f"selects the same objects as {shell.slot_names(roles)[slot]} on every sample"
         return ""
 
-    def anticipate(self, pairs: Sequence[Pair]) -> None:
-        """Begin to train pairs that `train` will be asked for; does nothing on one thread."""
+    def anticipate(self, pairs: Sequence[Pair], *, race: bool = False) -> None:
+        """Begin what `train`, or `race`, will be asked for; does nothing on one thread."""
+        heat = race and self._races(pairs)
         for pair in pairs:
-            if self._pool is not None and pair not in self._coming:
-                self._coming[pair] = self._pool.submit(training_call(self.extractor, pair, self.plan))
+            if self._pool is not None and (pair, heat) not in self._coming:
+                self._coming[pair, heat] = self._pool.submit(training_call(self.extractor, pair, self._plan(heat)))
 
     def train(self, pairs: Sequence[Pair]) -> list[Trial]:
         """LearnDist for each pair, and its loss on every sample."""
-        trials: list[Trial] = []
-        for fitted in self._fitted(pairs):
-            trials.append(self._trial(fitted))
-            if self.listener:
-                self.listener.candidate_done(trials[-1].explored)
-        return trials
+        return [self._heard(self.judged(fitted)) for fitted in self._fitted(pairs)]
 
-    def _fitted(self, pairs: Sequence[Pair]) -> Iterator[Fitted]:
-        self.anticipate(pairs)
+    def race(self, pairs: Sequence[Pair]) -> tuple[list[Trial], list[Explored]]:
+        """(trained candidates, explored ones that fell behind): a heat on one fold, then all folds for its first three.
+
+        With a single fold, or three candidates, there is no heat.
+        """
+        if not self._races(pairs):
+            return self.train(pairs), []
+        heat = [self.judged(fitted, self._heat) for fitted in self._fitted(pairs, heat=True)]
+        order = np.argsort([trial.explored.loss for trial in heat], kind="stable")
+        behind = [self._heard(heat[k]).explored for k in sorted(order[FINALISTS:])]
+        return self.train([heat[k].pair for k in sorted(order[:FINALISTS])]), behind
+
+    def _races(self, pairs: Sequence[Pair]) -> bool:
+        return self._heat is not None and len(pairs) > FINALISTS
+
+    def _heard(self, trial: Trial) -> Trial:
+        self.explored.append(trial.explored)
+        if self.listener:
+            self.listener.candidate_done(trial.explored)
+        return trial
+
+    def _plan(self, heat: bool) -> Plan:
+        return self._heat if heat and self._heat is not None else self.plan
+
+    def _fitted(self, pairs: Sequence[Pair], heat: bool = False) -> Iterator[Fitted]:
+        self.anticipate(pairs, race=heat)
         for pair in pairs:
-            coming = self._coming.pop(pair, None)
-            yield coming.result() if coming else training_call(self.extractor, pair, self.plan)()
+            coming = self._coming.pop((pair, heat), None)
+            yield coming.result() if coming else training_call(self.extractor, pair, self._plan(heat))()
 
-    def _trial(self, fitted: Fitted) -> Trial:
+    def judged(self, fitted: Fitted, plan: Plan | None = None) -> Trial:
         """Losses on every sample; where the rule does not apply, as the paper's footnote says."""
         losses = -fitted.log_prob
         uncovered = ~fitted.table.applies
@@ -212,16 +254,17 @@ class Trials:
         explored = Explored(
             gamma,
             delta,
-            weighted_mean(losses, self.validation),
-            weighted_mean(losses, self.training),
+            weighted_mean(losses, plan.validation if plan else self.validation),
+            weighted_mean(losses, plan.training if plan else self.training),
             tuple(deviation.tolist()),
             float(fitted.table.applies.mean()),
         )
-        self.explored.append(explored)
         return Trial(explored, fitted, losses)
 
     def _fallback(self, fitted: Fitted, uncovered: np.ndarray) -> np.ndarray:
-        """-log p of samples that a rule does not cover: by the rule with empty lists, or by a default covariance."""
+        """-log p of samples that a rule does not cover: by the other rules, the empty lists, or a default covariance."""
+        if self.plan.others is not None:
+            return self.plan.others
         if self.preset.search.inapplicable == "empty":
             if self.empty is None:
                 raise FitError("the rule with empty lists does not apply to every sample")
