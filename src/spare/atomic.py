@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from spare.errors import FileError
+from spare.names import shown
 
 
 @contextlib.contextmanager
@@ -36,7 +37,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         _sweep(final)
         temporary, handle = _create(final)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        raise FileError(f"{final}: cannot write in its folder: {getattr(error, 'strerror', None) or error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{shown(final)}: cannot write in its folder: {reason}") from error
     try:
         yield temporary
         os.fsync(handle)
@@ -109,7 +111,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
-        raise FileError(f"{path}: there is no such file") from error
+        raise FileError(f"{shown(path)}: there is no such file") from error
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
         os.close(handle)

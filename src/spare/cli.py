@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         config=(tyro.conf.FlagCreatePairsOff,),
     )
     try:
-        return command.run()
+        code = command.run()
+        sys.stdout.flush()
+        return code
     except SpareError as error:
         print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
@@ -59,6 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # the disk behind our output is full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        place = error.filename or "the output"
+        print(f"spare: {shown(place)}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

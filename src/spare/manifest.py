@@ -82,6 +82,7 @@ def digest(manifest: Manifest, arrays: Tensors) -> str:
 
 def encode(manifest: Manifest, arrays: dict[str, np.ndarray]) -> bytes:
     """The bytes of a model file, sealed with its check."""
+    strictjson.write(manifest, "the manifest")
     sealed = {**manifest, "check": digest(manifest, arrays)}
     return tensors.encode(arrays, {_KEY: strictjson.write(sealed, "the manifest")})
 

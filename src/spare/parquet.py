@@ -27,6 +27,7 @@ from spare.domain import Domain
 from spare.errors import DataError, FileError
 from spare.experience import Experience, concatenate
 from spare.footer import TEXT, Group, check_footer
+from spare.names import shown
 from spare.schemas import check_schema, damaged, differences
 
 FORMAT = 1
@@ -164,7 +165,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        reason = shown(str(error).splitlines()[0][:200] if str(error) else type(error).__name__)
         raise FileError(f"{path}: not a readable experience file (truncated or damaged?): {reason}") from error
 
 
