@@ -29,7 +29,6 @@ from spare.learning.problems import Scaling, padded_problem, take_scale
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 
-Order = Literal["none", "xtheny", "stack"]
 ORDERS = ("none", "xtheny", "stack")
 
 
@@ -50,7 +49,7 @@ class FlatSettings:
     """
 
     training: Training = LONG
-    order: Order = "xtheny"
+    order: str = "xtheny"
     chain: str = "above"
     inputs: Literal["dynamic", "all"] = "dynamic"
     targets: Literal["absolute", "change"] = "absolute"

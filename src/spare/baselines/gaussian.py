@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -71,6 +72,7 @@ class Part(NamedTuple):
     rows: np.ndarray
     data: Experience
     seen: Seen
+    placed: tuple[Placed, tuple[tuple[int, ...], ...]] | None
 
 
 class GaussianModel(abc.ABC):
@@ -78,6 +80,7 @@ class GaussianModel(abc.ABC):
 
     def __init__(self, domain: Domain, framed: bool) -> None:
         self.domain, self.framed = domain, framed
+        self._last: tuple[weakref.ref[Experience], list[tuple[Part, Told]]] | None = None
 
     @abc.abstractmethod
     def tell(self, part: Part) -> Told:
@@ -90,9 +93,8 @@ class GaussianModel(abc.ABC):
     def log_prob_values(self, experience: Experience) -> np.ndarray:
         """log p of every (object, changeable property), float64 (total, Q), rows as in `experience.values`."""
         result = np.empty((len(experience.values), len(self.domain.dynamic)))
-        for part in self._parts(experience):
-            told, resolution = self.tell(part), self.domain.resolutions
-            variance = told.variance + resolution**2
+        for part, told in self._told(experience):
+            variance = told.variance + self.domain.resolutions**2
             moved = part.seen.after - part.seen.values[:, list(self.domain.dynamic)]
             terms = -0.5 * (np.square(moved - told.change) / variance + np.log(variance) + LOG_2PI)
             top = terms.max(axis=0)
@@ -106,8 +108,7 @@ class GaussianModel(abc.ABC):
     def moments(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
         """(mean, standard deviation) of every object's properties, float32 (total, P); static ones never vary."""
         mean, std = experience.values.copy(), np.zeros_like(experience.values)
-        for part in self._parts(experience):
-            told = self.tell(part)
+        for part, told in self._told(experience):
             change = told.change.mean(axis=0)
             spread = (told.variance + np.square(told.change - change)).mean(axis=0) + self.domain.resolutions**2
             place = np.ix_(part.rows, np.array(self.domain.dynamic))
@@ -118,8 +119,8 @@ class GaussianModel(abc.ABC):
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
         """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
         result = experience.values.copy()
-        for part in self._parts(experience):
-            told, shape = self.tell(part), (len(part.rows), len(self.domain.dynamic))
+        for part, told in self._told(experience):
+            shape = (len(part.rows), len(self.domain.dynamic))
             member, noise = np.empty(shape), np.empty(shape)
             for i, start, stop in zip(part.transitions, part.data.offsets[:-1], part.data.offsets[1:], strict=True):
                 rng = np.random.default_rng([seed, int(i)])
@@ -137,6 +138,12 @@ class GaussianModel(abc.ABC):
         one = single(self.domain, state, action)
         return Expectation(self.domain, state, action, *self.moments(one))
 
+    def _told(self, experience: Experience) -> list[tuple[Part, Told]]:
+        """What is said of each action's transitions; kept for the last experience: evaluation draws from it often."""
+        if self._last is None or self._last[0]() is not experience:
+            self._last = (weakref.ref(experience), [(part, self.tell(part)) for part in self._parts(experience)])
+        return self._last[1]
+
     def _parts(self, experience: Experience) -> Iterator[Part]:
         if experience.domain.fingerprint != self.domain.fingerprint:
             raise DataError(f"the model knows {self.domain!r}, the data belong to {experience.domain!r}")
@@ -146,16 +153,14 @@ class GaussianModel(abc.ABC):
             if len(chosen):
                 owner = np.repeat(data.action, data.counts)
                 mine = data[chosen]
-                yield Part(
-                    action.name, chosen, np.flatnonzero(owner == index), mine, see(mine, action.name, self.framed)
-                )
+                seen, placed = see(mine, action.name, self.framed), self._place(mine, action.name)
+                yield Part(action.name, chosen, np.flatnonzero(owner == index), mine, seen, placed)
 
-    def _placed(self, part: Part) -> tuple[Placed, tuple[tuple[int, ...], ...]] | None:
+    def _place(self, data: Experience, action: str) -> tuple[Placed, tuple[tuple[int, ...], ...]] | None:
         """The frame of every object row, and which changeable values are positions in it."""
-        template = self.domain.action(part.action)
+        template = self.domain.action(action)
         if not self.framed or template.frame is None:
             return None
-        data = part.data
         roles = data.values[data.offsets[:-1, None] + data.objects[:, : len(template.objects)]]
         placed = place_all(self.domain, template, roles, data.parameters)
         owner = np.repeat(np.arange(len(data)), data.counts)
@@ -165,12 +170,12 @@ class GaussianModel(abc.ABC):
     def _leave(self, part: Part, change: np.ndarray) -> np.ndarray:
         """Changes in the predictor's coordinates as new values in the world."""
         after = part.seen.values[:, list(self.domain.dynamic)] + change
-        found = self._placed(part)
-        return after if found is None else leave(after, found[1], found[0])
+        return after if part.placed is None else leave(after, part.placed[1], part.placed[0])
 
     def _leave_variances(self, part: Part, variance: np.ndarray) -> np.ndarray:
-        found = self._placed(part)
-        return variance if found is None else np.asarray(leave_variances(variance, found[1], found[0]))
+        if part.placed is None:
+            return variance
+        return np.asarray(leave_variances(variance, part.placed[1], part.placed[0]))
 
 
 def see(data: Experience, action: str, framed: bool, mirror: bool = False) -> Seen:

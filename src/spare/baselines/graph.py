@@ -28,6 +28,7 @@ from spare.errors import DataError, DefinitionError, FitError
 from spare.experience import Experience
 from spare.learning.api import prepare, split_weights
 from spare.learning.engine import PROGRAMS, Moments, adam, in_parallel
+from spare.learning.extract import Seen
 from spare.predictor import bounded_variance
 
 
@@ -47,7 +48,7 @@ class GraphSettings:
     steps: int = 3000
     batch: int = 32
     learning_rate: float = 2e-3
-    weight_decay: float = 1e-3
+    weight_decay: float = 1e-2
     beta: float = 0.5
     check_every: int = 50
     members: int = 1
@@ -77,12 +78,10 @@ class Graph(GaussianModel):
         data, shape = part.data, (len(self.nets), len(part.rows), len(self.domain.dynamic))
         change, variance = np.empty(shape), np.empty(shape)
         for chosen in _similar(data.counts):
-            mine = data[chosen]
-            seen = see(mine, part.action, self.framed)
-            graphs = make_graphs(
-                mine, part.action, seen, self.scales, self.settings.neighbours, np.ones(len(mine), np.float32)
-            )
+            mine, ones = data[chosen], np.ones(len(chosen))
             rows = np.flatnonzero(np.isin(np.repeat(np.arange(len(data)), data.counts), chosen))
+            seen = Seen(part.seen.values[rows], part.seen.after[rows], part.seen.parameters[chosen])
+            graphs = make_graphs(mine, part.action, seen, self.scales, self.settings.neighbours, ones)
             padded = jax.tree.map(functools.partial(_lengthen, size=round_up(len(mine))), graphs)
             for k, net in enumerate(self.nets):
                 mean, raw = (np.asarray(one, np.float64)[: len(mine)][graphs.valid] for one in _ask(net, padded))

@@ -69,8 +69,13 @@ def missing(wanted: Iterable[Dataset], folder: pathlib.Path) -> list[Dataset]:
 
 
 def _length(path: pathlib.Path) -> int:
+    """How many pushes a file has; a damaged one has none, and is made again."""
     if not path.is_file():
         return 0
+    import pyarrow
     import pyarrow.parquet
 
-    return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
+    try:
+        return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
+    except (pyarrow.ArrowException, OSError):
+        return 0

@@ -38,7 +38,7 @@ def data_of(cell: Cell) -> list[Dataset]:
 
 def compute(cell: Cell, folder: pathlib.Path, cache: str | None = None) -> dict[str, Any]:
     """The record of one cell: its values, or why there are none; never raises for a reason of its own."""
-    begin = time.perf_counter()
+    begin, worked = time.perf_counter(), time.process_time()
     record: dict[str, Any] = {"kind": cell.kind, "settings": dict(cell.settings), "seed": cell.seed}
     try:
         if cache is not None:
@@ -50,6 +50,7 @@ def compute(cell: Cell, folder: pathlib.Path, cache: str | None = None) -> dict[
         where = traceback.extract_tb(error.__traceback__)[-1]
         record["error"] = f"{type(error).__name__}: {error} (in {where.name}, {pathlib.Path(where.filename).name})"
     record["seconds"] = round(time.perf_counter() - begin, 3)
+    record["processor"] = round(time.process_time() - worked, 3)
     return record
 
 

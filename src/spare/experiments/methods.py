@@ -42,7 +42,7 @@ def _rules(name: str) -> Callable[..., Any]:
 
 def _flat(order: str) -> Callable[..., Any]:
     def learn(data: Experience, seed: int, effort: float) -> Any:
-        settings: Any = dataclasses.replace(PAPER, order=order, training=shorter(PAPER.training, effort))
+        settings = dataclasses.replace(PAPER, order=order, training=shorter(PAPER.training, effort))
         return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
 
     return learn

@@ -64,7 +64,7 @@ def _step(trials: Trials, trial: Trial, test: Experience) -> dict[str, Any]:
         "list": one.gamma.show(("target",)),
         "validation": -one.loss,
         "training": -one.train_loss,
-        "test": float(model.log_prob(test).mean()),
+        "test": float(values.sum() / len(test)),
         "stack": float(values[push.stack_mask(test)].mean()),
         "deviation": 1000 * max(one.default_deviation),
         "covers": covers(model, test),
