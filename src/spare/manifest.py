@@ -169,7 +169,7 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for activation, layers in zip(net["activations"], net["layers"], strict=True):
         check_identifier("activation", activation)
         if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:
-            raise damaged(f"{label}: a network of {str(layers)[:32]} layers")
+            raise damaged(f"{label}: a network of {str(layers)[:32]!r} layers")
 
 
 def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from spare.commands.common import check_target, load_data, remember_programs
+from spare.commands.interrupts import INTERRUPTED, again, ending_soon
 from spare.commands.live import ManyView, SearchView
 
 
@@ -53,14 +54,18 @@ class Fit:
         folder = self.out.with_name(self.out.name + ".run")
         memo = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
         finished = False
+
+        def kept() -> str:
+            return f"\nspare: interrupted; {len(memo)} trainings are kept in {folder}. To go on: {again('--resume')}"
+
         try:
-            result = self._learn(data, memo)
+            with ending_soon(kept):
+                result = self._learn(data, memo)
             result.model.save(self.out)
             finished = True
         except KeyboardInterrupt:
-            again = " ".join(["spare", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
-            print(f"\nspare: interrupted; finished trainings are kept in {folder}. To go on: {again}", file=sys.stderr)
-            return 130
+            print(kept(), file=sys.stderr)
+            return INTERRUPTED
         finally:
             memo.close(finished=finished)
         if self.json:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import sys
 from typing import Annotated, Any
 
 import tyro
+
+from spare.commands.interrupts import INTERRUPTED, again, ending_soon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +52,20 @@ class Generate:
         from spare.domains.push.generation import generate
 
         began = time.perf_counter()
-        data = generate(
+        try:
+            with ending_soon(self._kept):
+                data = self._generate(generate)
+        except KeyboardInterrupt:
+            print(self._kept(), file=sys.stderr)
+            return INTERRUPTED
+        _report(self, data, time.perf_counter() - began)
+        return 0
+
+    def _kept(self) -> str:
+        return f"\nspare: interrupted; finished samples are kept in {self.out}.parts. To go on: {again()}"
+
+    def _generate(self, generate: Any) -> Any:
+        return generate(
             self.samples,
             stack=_numbers("stack", self.stack, int),
             share=None if self.share is None else _numbers("share", self.share, float),
@@ -62,8 +78,6 @@ class Generate:
             max_rejects=self.max_rejects,
             progress=not self.json,
         )
-        _report(self, data, time.perf_counter() - began)
-        return 0
 
 
 def _numbers(name: str, text: str, kind: type) -> tuple:

@@ -1,0 +1,53 @@
+"""Ctrl-C: a command ends within a second or two, whatever it is doing, and says how to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+GRACE = 1.0
+INTERRUPTED = 130
+
+
+def again(*more: str) -> str:
+    """This command line, as a shell takes it, with these options once."""
+    return shlex.join(["spare", *(a for a in sys.argv[1:] if a not in more), *more])
+
+
+@contextlib.contextmanager
+def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]:
+    """After Ctrl-C the block has `grace` seconds to stop; then the process ends here, saying what `tell` returns.
+
+    Python notices a signal when compiled code returns, and compiling a program can take many seconds. Whatever was
+    finished is on disk already, so a thread that hears of the signal at once may end the process like a kill would.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    stopped = threading.Event()
+
+    def watch() -> None:
+        while (data := os.read(heard, 1)) and data[0] != signal.SIGINT:
+            pass
+        if data and not stopped.wait(grace):
+            print(tell(), file=sys.stderr, flush=True)
+            os._exit(INTERRUPTED)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        watcher.join()
+        os.close(heard)

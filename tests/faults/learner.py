@@ -1,0 +1,28 @@
+"""A small learning run with checkpoints, to be killed: `python -m tests.faults.learner DATA OUT RULES [--resume]`."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import spare
+from spare.commands.common import remember_programs
+from spare.learning.memo import open_run
+from tests.learning.helpers import quick
+
+
+def main(data: str, out: str, rules: str, *more: str) -> None:
+    """Learn with few, short trainings, one at a time, and save."""
+    remember_programs()
+    experience = spare.Experience.load(data)
+    folder = pathlib.Path(out + ".run")
+    memo = open_run(folder, {"data": experience.fingerprint, "rules": rules}, resume="--resume" in more)
+    preset = quick(max_references=1, training={"steps": 60})
+    options = {"seed": 0, "preset": preset, "rules": int(rules), "threads": 1, "memo": memo}
+    result = spare.fit(experience.domain, experience, **options)
+    result.model.save(out)
+    memo.close(finished=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
