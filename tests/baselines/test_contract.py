@@ -27,8 +27,8 @@ def case(request: pytest.FixtureRequest) -> tuple[object, spare.Experience]:
 
 def test_it_is_a_transition_model_and_its_values_sum_to_its_likelihood(case: tuple) -> None:
     model, data = case
-    assert isinstance(model, spare.TransitionModel)
     values = model.log_prob_values(data)
+    assert isinstance(model, spare.TransitionModel)
     assert values.shape == (len(data.values), len(data.domain.dynamic))
     np.testing.assert_allclose(np.add.reduceat(values.sum(axis=1), data.offsets[:-1]), model.log_prob(data), rtol=1e-4)
 

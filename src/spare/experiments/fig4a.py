@@ -40,7 +40,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
         curve("test", "test", dashed=True),
         curve("default deviation", "deviation", right=True),
     )
-    title = "Each reference to a block of the stack helps; more do not"
+    title = "As references are added, stacks of three"
     labels = ("references", "log-likelihood, nats per transition", curves, "largest default deviation, mm")
     return [Picture("fig4a", title, *labels)]
 

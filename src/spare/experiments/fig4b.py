@@ -47,7 +47,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
     """One curve per method."""
     curves = by_extra(results, METHODS, lambda one: one["stack"])
     curves.append(noise_curve(results, results.size.extras))
-    title = "Extra blocks do not disturb rules; a flat network they do"
+    title = "Pushing stacks of three among extra blocks"
     return [Picture("fig4b", title, "extra blocks", "nats per value of the stack", tuple(curves), floor=-12.0)]
 
 

@@ -41,7 +41,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
         y = [results.estimate(_of(size, method, samples), lambda one: one["stack"]) for samples in counts]
         curves.append(Curve(LABELS[method], counts, tuple(y), method))
     curves.append(noise_curve(results, (*size.counts, size.many)))
-    title = "Rules need a tenth of the pushes that a flat network needs"
+    title = "What each learner makes of its training pushes"
     labels = ("training pushes", "nats per value of the stack", tuple(curves))
     return [Picture("fig4c", title, *labels, logarithmic=True, floor=-12.0)]
 

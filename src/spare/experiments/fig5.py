@@ -47,7 +47,7 @@ def weights(results: Results) -> list[Picture | Grid]:
             results.estimate(mine, lambda one, k=k, p=place: _heaviest(one, length, k, p)) for k in range(length)
         ]
         curves.append(Curve(name, tuple(range(length)), tuple(y)))
-    title = "EM concentrates on one list of references"
+    title = "Shell weights of the 4-block rule during EM"
     return [Picture("fig5a", title, "iteration", "weight of the shell, 4-block rule", tuple(curves))]
 
 
@@ -60,7 +60,7 @@ def members(results: Results) -> list[Picture | Grid]:
             results.estimate(mine, lambda one, i=i, k=k: _padded(one["diagonals"], length)[i][k]) for i in range(length)
         ]
         curves.append(Curve(f"{height} blocks", tuple(range(length)), tuple(y)))
-    title = "EM separates the samples by height"
+    title = "Memberships by stack height during EM"
     return [Picture("fig5b", title, "iteration", "mean membership in the own rule", tuple(curves))]
 
 

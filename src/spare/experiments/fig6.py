@@ -21,7 +21,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
     """Per value, and summed over the scene."""
     curves = by_extra(results, METHODS, lambda one: one["all"])
     total = by_extra(results, METHODS, lambda one: one["transition"])
-    title = "All objects: what stays put is certain for rules"
+    title = "All objects counted"
     return [
         Picture("fig6", title, "extra blocks", "nats per value, all objects", tuple(curves), floor=-12.0),
         Picture("fig6-total", title, "extra blocks", "nats per transition", tuple(total), floor=-400.0),

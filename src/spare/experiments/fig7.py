@@ -24,7 +24,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
     for method, order in ORDERS.items():
         y = [results.estimate(score_cells(size, method, extra=e), lambda one: one["stack"]) for e in size.extras]
         curves.append(Curve(order, size.extras, tuple(y), method))
-    title = "The flat network depends on the order of objects"
+    title = "The order in which the flat network sees objects"
     return [Picture("fig7", title, "extra blocks", "nats per value of the stack", tuple(curves))]
 
 

@@ -75,9 +75,10 @@ class Picture:
         axes.set_ylabel(self.y)
         if self.logarithmic:
             axes.set_xscale("log")
-            ticks = sorted({x for curve in self.curves for x in curve.x})
-            axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks], fontsize=8, rotation=45)
             axes.minorticks_off()
+        ticks = sorted({x for curve in self.curves for x in curve.x})
+        slanted: dict[str, Any] = {"fontsize": 8, "rotation": 45} if self.logarithmic else {}
+        axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks], **slanted)
         if second is not None:
             second.set_ylabel(self.right)
             second.spines[["top"]].set_visible(False)
@@ -85,7 +86,9 @@ class Picture:
             axes.set_ylim(bottom=self.floor)
             axes.text(0.99, 0.01, "lower values are cut off: see the table", transform=axes.transAxes, **_SMALL)
         lines = [*axes.get_lines(), *(second.get_lines() if second is not None else [])]
-        axes.legend(handles=lines, frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.12, 0.5))
+        axes.legend(
+            handles=lines, frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.12 if second else 1.01, 0.5)
+        )
         return figure
 
 
@@ -115,7 +118,8 @@ class Grid:
             axes.grid(visible=False)
             for i, row in enumerate(numbers):
                 for j, value in enumerate(row):
-                    axes.text(j, i, f"{value:.3f}", ha="center", va="center")
+                    colour = "white" if value > 0.7 else "black"
+                    axes.text(j, i, f"{value:.3f}", ha="center", va="center", color=colour)
         figure.suptitle(self.title, x=0.02, ha="left", fontsize=12, fontweight="bold")
         paths = _write(figure, folder, self.name)
         rows = [

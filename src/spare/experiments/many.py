@@ -11,14 +11,14 @@ import numpy as np
 
 from spare.experience import Experience
 from spare.experiments.data import Dataset
-from spare.experiments.methods import preset, shorter
+from spare.experiments.methods import preset
 from spare.learning.api import Task, make_extractor, prepare
 from spare.learning.clustering import Clustering, features, matched, memberships, separation
 from spare.learning.em import Iteration, Mixing
 from spare.learning.extract import Extractor
 from spare.learning.greedy import GreedySearch
 from spare.learning.many import ManyResult, learn_rules
-from spare.learning.presets import PRESETS, Preset
+from spare.learning.presets import Preset
 from spare.references import Shell
 
 HEIGHTS = (2, 3, 4)
@@ -36,8 +36,8 @@ def set_means(effort: float) -> Preset:
     With exact set targets and changes, `above*(target)` describes stacks of any height in one rule, and there is
     nothing to separate.
     """
-    default = PRESETS["default"]
-    training = dataclasses.replace(shorter(default.training, effort), set_targets="mean")
+    default = preset("default", effort)
+    training = dataclasses.replace(default.training, set_targets="mean", members=1)
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute")
 
 
@@ -81,9 +81,11 @@ def em(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str
     heights, chosen = np.asarray(data.info["height"]), set_means(settings["effort"])
     seen, _ = prepare(data.domain, data)
     extractor = make_extractor(seen, "push", chosen)
-    plan = Task(chosen, seed, 1).plan(seen, extractor)
+    plan = Task(chosen, seed, 1).plan(seen, extractor, 1)
     begin = np.where(heights[:, None] == np.array(HEIGHTS), 0.7, 0.15)
     mixing = Mixing(len(HEIGHTS), iterations=settings["iterations"])
+    if settings["effort"] < 1:
+        mixing = dataclasses.replace(mixing, polish=1, searches=0)
     result = learn_rules(extractor, plan, mixing, start=begin)
     return {
         "diagonals": [np.diag(separation(one.memberships, heights)[1]).tolist() for one in result.history],

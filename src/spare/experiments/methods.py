@@ -19,18 +19,25 @@ STACK = Shell(1, (Pointer("above", (0,)), Pointer("above", (1,))))
 """above(target), above(above(target)): what a push of a stack of three moves."""
 
 
+MEMBERS = 5
+"""Networks in the ensembles of graph networks, as many as in our preset `default` and in PETS."""
+
+
 def shorter(training: Training, effort: float) -> Training:
-    """The schedule cut to a share of its epochs and steps."""
+    """The schedule cut to a share of its epochs and steps, and an ensemble to one member; an effort of 1 is all."""
     if effort >= 1:
         return training
     epochs, steps = (max(1, round(effort * count)) for count in (training.epochs, training.steps))
-    return dataclasses.replace(training, epochs=epochs, steps=max(steps, training.check_every))
+    return dataclasses.replace(training, epochs=epochs, steps=max(steps, training.check_every), members=1)
 
 
 def preset(name: str, effort: float) -> Preset:
-    """One of our presets with its schedule cut to a share."""
+    """One of our presets with its schedule cut to a share, and then a search on one fold."""
     chosen = PRESETS[name]
-    return dataclasses.replace(chosen, training=shorter(chosen.training, effort))
+    if effort >= 1:
+        return chosen
+    search = dataclasses.replace(chosen.search, folds=1, screen=1.0)
+    return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search)
 
 
 def _rules(name: str) -> Callable[..., Any]:
@@ -53,9 +60,9 @@ def _ensemble(data: Experience, seed: int, effort: float) -> Any:
     return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
 
 
-def _graph(**changes: Any) -> Callable[..., Any]:
+def _graph(framed: bool) -> Callable[..., Any]:
     def learn(data: Experience, seed: int, effort: float) -> Any:
-        settings = GraphSettings(**changes)
+        settings = GraphSettings(framed=framed, members=MEMBERS if effort >= 1 else 1)
         settings = dataclasses.replace(settings, steps=max(settings.check_every, round(effort * settings.steps)))
         return fit_graph(data.domain, data, seed=seed, settings=settings, threads=1)
 
@@ -77,7 +84,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "flat-none": _flat("none"),
     "flat-stack": _flat("stack"),
     "ensemble": _ensemble,
-    "graph": _graph(),
+    "graph": _graph(framed=False),
     "graph-frame": _graph(framed=True),
     "no-change": _still,
     "oracle": _oracle,

@@ -39,7 +39,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
         alone = [results.estimate(score_cells(size, method, extra=e), lambda one: one["stack"]) for e in size.extras]
         curves.append(Curve(f"{LABELS[method]}, all together", size.extras, tuple(together), method))
         curves.append(Curve(f"{LABELS[method]}, each alone", size.extras, tuple(alone), method, dashed=True))
-    title = "One model for any number of objects"
+    title = "Trained on mixed numbers of objects"
     return [Picture("mixed", title, "extra blocks", "nats per value of the stack", tuple(curves))]
 
 
