@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint types unit thorough bench-keras clean
+.PHONY: demo test setup lint types unit thorough properties fuzz faults bench-keras clean
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -25,6 +25,18 @@ unit:
 # Every property with many more examples.
 thorough: setup
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile=thorough
+
+# Every invariant of docs/reliability.md with 10,000 examples; takes hours.
+properties: setup
+	$(BIN)/python -m pytest tests/properties tests/faults/test_invariants.py --hypothesis-profile=thorough
+
+# 100,000 broken model files and 20,000 broken Parquet files.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.run
+
+# 200 kills during save, 50 during learning, and every other fault.
+faults: setup
+	SPARE_TEST_KILLS=50 $(BIN)/python -m pytest tests/faults -s
 
 # The same search in plain Keras, side by side; makes an environment of its own with TensorFlow in it.
 bench-keras: setup

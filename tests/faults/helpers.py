@@ -27,7 +27,7 @@ def command(*arguments: object) -> list[str]:
 
 def environment(cache: pathlib.Path | None = None) -> dict[str, str]:
     """This environment with a cache of compiled programs of its own, or none."""
-    return {**os.environ, "SPARE_CACHE": str(cache or "off"), "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "SPARE_CACHE": str(cache or "off"), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
 _LIMITED = "import os, resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (n, n)); "
