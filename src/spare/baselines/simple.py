@@ -42,6 +42,8 @@ def oracle_references(
         raise FitError(f"lists are given for one action; these data have {len(actions)}")
     action = data.domain.actions[actions[0]].name
     extractor = make_extractor(data, action, chosen)
-    fitted = fit_predictors(extractor, [(shell, shell)], Task(chosen, seed, threads).plan(data, extractor))[0]
+    task = Task(chosen, seed, threads)
+    plan = task.finish(data, extractor) or task.plan(data, extractor)
+    fitted = fit_predictors(extractor, [(shell, shell)], plan)[0]
     rest = default_variance(data, np.ones(len(data.values), bool), data.weights)
     return Model(data.domain, [fitted.rule(extractor)], rest)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spare.atomic import replacing
+from spare.experiments.catalogue import EXPERIMENTS
 from spare.experiments.cells import Size
 from spare.experiments.claims import Claim
 from spare.experiments.experiment import Experiment
@@ -45,7 +46,7 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
 
 
 def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
-    names = "all" if len(experiments) == 12 else " ".join(one.name for one in experiments)
+    names = "all" if len(experiments) == len(EXPERIMENTS) else " ".join(one.name for one in experiments)
     quick = " --quick" if size.name == "quick" else ""
     lines = [f"`spare reproduce {names}{quick}` wrote this page."]
     if size.name == "quick":
