@@ -1,0 +1,162 @@
+"""What to look at before learning in a new domain: references, properties and actions, on real data.
+
+Every reference is asked, on up to `most` transitions, from the action's own objects and from random ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spare.batches import Scene
+from spare.domain import Domain
+from spare.experience import Experience
+from spare.references import Reference
+from spare.relations import Objects
+from spare.testing.models import shuffled
+from spare.testing.report import Finding, Report
+
+TUPLES = 6
+SLOW_SECONDS = 2e-3
+SLOW_TIMES = 20.0
+
+
+def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most: int = 128) -> Report:
+    """Findings about a domain on data: what never applies, never varies, never occurs, is slow, or raises."""
+    data = experience.with_domain(domain)
+    few = data[np.random.default_rng(seed).permutation(len(data))[:most]]
+    findings = [*_properties(data), *_actions(data)]
+    answers: dict[str, _Answers] = {}
+    for reference in domain.references:
+        try:
+            answers[reference.name] = _ask(reference, few, seed)
+        except Exception as error:  # formulas are the user's code: whatever they raise is a finding
+            text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            findings.append(Finding(_name(reference), f"it raises on these data: {text}", "Repair its formula"))
+    for reference in domain.references:
+        if reference.name in answers:
+            findings += _reference(reference, answers)
+    return Report(f"domain {domain.name!r}", ("properties", "actions", "references"), tuple(findings))
+
+
+def _name(reference: Reference) -> str:
+    return f"reference {reference.name!r}"
+
+
+def _properties(data: Experience) -> Iterator[Finding]:
+    for column, prop in enumerate(data.domain.properties):
+        seen = np.stack([data.values[:, column], data.next_values[:, column]]).astype(np.float64)
+        subject, changes = f"property {prop.name!r}", np.abs(seen[1] - seen[0])
+        if np.ptp(seen) == 0:
+            yield Finding(subject, f"it is always {seen[0, 0]:g}", "Leave it out: it tells objects not apart", False)
+        elif not prop.static and not changes.any():
+            advice = "Declare it static=True: it is then an input, and no prediction is wasted on it"
+            yield Finding(subject, "it never changes", advice, False)
+        elif prop.resolution is not None and not prop.static and changes.max() < prop.resolution:
+            text = f"no change is larger than its resolution {prop.resolution:g} (the largest is {changes.max():.3g})"
+            yield Finding(subject, text, "Lower the resolution, or nothing can be learned about it", False)
+        step = float(np.spacing(np.float32(np.abs(seen).max())))
+        if not prop.static and prop.resolution is not None and step > prop.resolution:
+            text = f"it reaches {np.abs(seen).max():.3g}, where 32-bit numbers are {step:.2g} apart"
+            yield Finding(subject, text, "Subtract an offset, or raise the resolution", False)
+
+
+def _actions(data: Experience) -> Iterator[Finding]:
+    for index, action in enumerate(data.domain.actions):
+        rows = data.action == index
+        subject = f"action {action.name!r}"
+        if not rows.any():
+            yield Finding(
+                subject, "it never occurs", "Collect data for it, or leave it out: no rule can be learned", False
+            )
+            continue
+        for k, parameter in enumerate(action.parameters):
+            seen = data.parameters[rows, k]
+            if len(seen) > 1 and np.ptp(seen) == 0:
+                yield Finding(
+                    subject, f"parameter {parameter!r} is always {seen[0]:g}", "Vary it, or leave it out", False
+                )
+        moved = data.next_values != data.values
+        if not np.add.reduceat(moved.any(axis=1).astype(int), data.offsets[:-1])[rows].any():
+            yield Finding(subject, "nothing ever changes after it", "Check that next states are not the states", False)
+
+
+class _Answers(NamedTuple):
+    """(n, T, N) who was found, and among whom; whether another order of objects changed that; seconds per state."""
+
+    found: np.ndarray
+    others: np.ndarray
+    ordered: bool
+    seconds: float
+
+
+def _ask(reference: Reference, data: Experience, seed: int) -> _Answers:
+    """Evaluate one reference from the action's objects and from random tuples, twice, and once reordered."""
+    rng = np.random.default_rng(seed)
+    counts = data.counts
+    chosen = rng.integers(0, counts[:, None, None], (len(data), TUPLES, reference.arity))
+    roles = data.objects[:, np.arange(reference.arity) % max(1, min(data.domain.roles, reference.arity))]
+    chosen[:, 0] = np.where(roles < 0, chosen[:, 0], roles)
+    size = int(counts.max())
+    ask = jax.jit(jax.vmap(_asker(reference, data.domain), in_axes=(0, 0, 0)))
+    scenes = _padded(data, size)
+    found = np.asarray(ask(scenes.values, scenes.valid, chosen))
+    begin = time.perf_counter()
+    np.asarray(ask(scenes.values, scenes.valid, chosen))
+    seconds = (time.perf_counter() - begin) / len(data)
+    other, rows = shuffled(data, seed)
+    local = rows - np.repeat(data.offsets[:-1], counts)
+    ordered = False
+    again = _padded(other, size)
+    orders = np.split(local, data.offsets[1:-1])
+    places = np.stack([np.argsort(order)[tuple_] for order, tuple_ in zip(orders, chosen, strict=True)])
+    turned = np.asarray(ask(again.values, again.valid, places))
+    for i, order in enumerate(orders):
+        ordered |= not np.array_equal(turned[i][:, : len(order)], found[i][:, order])
+    others = scenes.valid[:, None, :] & ~(chosen[..., None] == np.arange(size)).any(axis=2)
+    return _Answers(found, others, ordered, seconds)
+
+
+def _asker(reference: Reference, domain: Domain) -> Any:
+    def one(values: Any, valid: Any, tuples: Any) -> Any:
+        objects = Objects(domain.property_names, values)
+        arguments = tuple(tuples[:, k] for k in range(reference.arity))
+        return jax.vmap(lambda *chosen: reference.relation.pick(objects, valid, chosen))(*arguments)
+
+    return one
+
+
+def _padded(data: Experience, size: int) -> Scene:
+    values = np.zeros((len(data), size, len(data.domain.properties)), np.float32)
+    valid = np.arange(size) < data.counts[:, None]
+    values[valid] = data.values
+    return Scene(jnp.asarray(values), valid, None, None, None)
+
+
+def _reference(reference: Reference, answers: dict[str, _Answers]) -> Iterator[Finding]:
+    mine, subject = answers[reference.name], _name(reference)
+    if mine.ordered:
+        yield Finding(
+            subject, "it depends on the order of objects", "Let formulas use properties only, never positions"
+        )
+    if not mine.found.any():
+        yield Finding(subject, "it never finds anybody", "Check its formula and its units, or leave it out", False)
+        return
+    if np.array_equal(mine.found, mine.others):
+        yield Finding(subject, "it always finds everybody else", "Make it choose, or leave it out", False)
+    for name, other in answers.items():
+        if name == reference.name:
+            break
+        if mine.found.shape == other.found.shape and np.array_equal(mine.found, other.found):
+            text = f"it always finds the same as {name!r}"
+            yield Finding(subject, text, "Leave one of them out: a search tries both", False)
+            break
+    quickest = min(one.seconds for one in answers.values())
+    if mine.seconds > SLOW_SECONDS and mine.seconds > SLOW_TIMES * quickest:
+        text = f"it takes {1e3 * mine.seconds:.2g} ms per state, {mine.seconds / quickest:.0f} times the quickest"
+        yield Finding(subject, text, "Inverses of closest and of combinations ask every object: write a formula", False)
