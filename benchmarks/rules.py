@@ -1,6 +1,6 @@
 """How often the many-rule learner finds the true rules: worlds with two and three known rules.
 
-    python benchmarks/rules.py [--seeds 10] [--worlds two three fork] [--samples 600] [--preset default] [--auto]
+    python benchmarks/rules.py [--seeds 10] [--worlds two three fork] [--samples 1000] [--preset default] [--auto]
 
 For each seed: the adjusted Rand index of memberships against the rule that made each sample, whether each learned rule
 holds exactly the true objects, and held-out likelihood beside the true model's. The target is an index of at least 0.95
@@ -24,6 +24,9 @@ from tests.learning.worlds import holds_the_same
 import spare
 from spare.learning.many import ManyResult
 
+LONGEST = 3
+"""The most references a rule may have; the longest true list has two."""
+
 
 def measure(world: str, seed: int, samples: int, preset: str, auto: bool) -> dict[str, float | bool | str]:
     """One seed of one world."""
@@ -31,7 +34,8 @@ def measure(world: str, seed: int, samples: int, preset: str, auto: bool) -> dic
     data, labels = many_worlds.generate(acts, samples + 300, seed)
     train, test = data[:samples], data[samples:]
     begin = time.perf_counter()
-    result = spare.fit(many_worlds.domain, train, seed=seed, preset=preset, rules="auto" if auto else len(acts))
+    rules = "auto" if auto else len(acts)
+    result = spare.fit(many_worlds.domain, train, seed=seed, preset=preset, rules=rules, max_references=LONGEST)
     seconds = time.perf_counter() - begin
     many = result.history[0]
     assert isinstance(many, ManyResult)
@@ -61,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--worlds", nargs="+", default=list(many_worlds.WORLDS), choices=list(many_worlds.WORLDS))
-    parser.add_argument("--samples", type=int, default=600)
+    parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--preset", default="default")
     parser.add_argument("--auto", action="store_true", help="let the learner choose how many rules")
     options = parser.parse_args()

@@ -14,14 +14,15 @@ from spare.learning.presets import PRESETS, Preset
 from spare.learning.problems import capacity_for
 from spare.references import Shell
 
-SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3}
+SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 1}
+PLAIN: dict[str, Any] = {"folds": 1, "screen": 1.0}
 
 
 def quick(name: str = "default", training: dict[str, Any] | None = None, **search: Any) -> Preset:
-    """A preset with small networks that train for a moment."""
+    """A preset with small networks that train for a moment, every candidate once."""
     base = PRESETS[name]
     recipe = dataclasses.replace(base.training, **(SMALL | (training or {})))
-    return dataclasses.replace(base, training=recipe, search=dataclasses.replace(base.search, **search))
+    return dataclasses.replace(base, training=recipe, search=dataclasses.replace(base.search, **(PLAIN | search)))
 
 
 def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:

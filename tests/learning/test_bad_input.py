@@ -175,7 +175,7 @@ def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
     broken = fitted.log_prob.copy()
     broken[7] = np.nan
     with pytest.raises(spare.FitError, match=r"rule \[-\]: its loss is not a number on sample 7"):
-        search.trials._trial(dataclasses.replace(fitted, log_prob=broken))
+        search.trials.judged(dataclasses.replace(fitted, log_prob=broken))
 
 
 def test_a_rule_for_no_sample_cannot_be_trained() -> None:

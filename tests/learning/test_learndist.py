@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from spare.domains import toy
-from spare.learning.api import fit, make_extractor
-from spare.learning.engine import initial_nets
+from spare.learning.api import Task, fit, make_extractor
+from spare.learning.engine import PROGRAMS, initial_nets
 from spare.learning.fit import Fitted, Plan, fit_predictors
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
@@ -184,3 +184,39 @@ def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
         deviations[how] = np.median(model.moments(extractor.experience)[1][owner & fitted.table.outputs[1], 0])
     assert deviations["exact"] == pytest.approx(toy.REST, rel=0.3)
     assert deviations["mean"] < 0.8 * deviations["exact"]
+
+
+def test_each_sample_is_judged_by_the_members_that_were_not_trained_on_it() -> None:
+    preset = quick(training={"members": 3}, folds=3)
+    data = toy.generate(60, seed=2, followers=1)
+    extractor = make_extractor(data, "usher", preset)
+    plan = Task(preset, seed=4, threads=1).plan(data, extractor)
+    assert plan.folds is not None
+    assert plan.folds.shape == (3, 60)
+    assert plan.folds.sum(axis=0).max() == 1  # three folds of nine samples do not overlap
+    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan)[0]
+    for held, nets in zip(plan.folds, fitted.nets, strict=True):
+        alone = Model(toy.domain, [dataclasses.replace(fitted, nets=(nets,)).rule(extractor)], fitted.default_variance)
+        own = held & fitted.table.applies
+        np.testing.assert_allclose(fitted.log_prob[own], alone.log_prob(data)[own], atol=2e-3)
+    every = Model(toy.domain, [fitted.rule(extractor)], fitted.default_variance).log_prob(data)
+    rest = ~plan.folds.any(axis=0) & fitted.table.applies
+    np.testing.assert_allclose(fitted.log_prob[rest], every[rest], atol=2e-3)
+
+
+@pytest.mark.parametrize(("samples", "folds"), [(10, 5), (30, 6), (300, 4), (600, 2), (1000, 1), (50_000, 1)])
+def test_few_samples_are_judged_in_several_folds(samples: int, folds: int) -> None:
+    assert PRESETS["default"].search.folds_for(samples) == folds
+    assert PRESETS["paper"].search.folds_for(samples) == 1
+
+
+def test_less_effort_is_the_same_program_and_fewer_steps() -> None:
+    preset = quick()
+    data = toy.generate(60, seed=2, followers=1)
+    extractor = make_extractor(data, "usher", preset)
+    plan = plan_for(extractor, preset, 1)
+    whole = fit_predictors(extractor, [(TRUE, TRUE)], plan)[0]
+    before = PROGRAMS.compiled
+    half = fit_predictors(extractor, [(TRUE, TRUE)], dataclasses.replace(plan, effort=0.5))[0]
+    assert PROGRAMS.compiled == before
+    assert not np.array_equal(flat(whole)[0], flat(half)[0])

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
 from spare.learning.presets import Phase, Training
@@ -160,20 +159,25 @@ def joint_loss(
     return (jax.lax.stop_gradient(variance**beta) * terms).sum(axis=(1, 2))
 
 
-def shuffled(phase: Phase, training: Training, problem: Problem, rng: np.random.Generator) -> Batches:
+def shuffled(
+    phase: Phase, training: Training, problem: Problem, rng: np.random.Generator, effort: float = 1.0
+) -> Batches:
     """Epoch after epoch of all usable rows in random order: `epochs` of them, or as many as `steps` batches take.
+
+    An `effort` below 1 is that share of them, in a table of the same size, so that nothing is compiled anew.
 
     Drawn here and not in the compiled program: a sort costs half a second to compile, and a table nothing to read.
     """
     usable, size = np.flatnonzero(problem.usable), training.batch
     per_epoch = -(-len(usable) // size)
     joint = phase == "joint"
-    epochs = -(-training.steps // per_epoch) if joint else training.epochs
+    wanted = max(1, round(effort * training.steps))
+    epochs = -(-wanted // per_epoch) if joint else max(1, round(effort * training.epochs))
     rows = np.full((epochs, per_epoch * size), -1, np.int32)
     for epoch in rows:
         epoch[: len(usable)] = rng.permutation(usable)
-    steps = training.steps if joint else epochs * per_epoch
-    room = training.steps if joint else epochs * -(-len(problem.usable) // size)
+    steps = wanted if joint else epochs * per_epoch
+    room = training.steps if joint else training.epochs * -(-len(problem.usable) // size)
     table = np.full((room, size), -1, np.int32)
     table[:steps] = rows.reshape(-1, size)[:steps]
     return Batches(table, np.int32(steps))
@@ -217,7 +221,10 @@ def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, ba
 
 def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
     """`steps` minibatches of beta-NLL on both networks; the weights with the best validation likelihood are kept."""
-    rate = optax.cosine_decay_schedule(training.learning_rate, training.steps)
+
+    def rate(k: Array) -> Array:
+        return 0.5 * training.learning_rate * (1.0 + jnp.cos(jnp.pi * k / batches.steps))
+
     checkable = problem.check.coefficient.sum() > 0
 
     def objective(pair: Any, index: Array) -> Array:
@@ -235,7 +242,7 @@ def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) 
             better = ~checkable | (loss < lowest)
             return jax.tree.map(lambda new, old: jnp.where(better, new, old), (pair, loss), (best, lowest))
 
-        due = ((k + 1) % training.check_every == 0) | (k + 1 == training.steps)
+        due = ((k + 1) % training.check_every == 0) | (k + 1 == batches.steps)
         best, lowest = jax.lax.cond(due, check, lambda: (best, lowest))
         return pair, state, best, lowest
 
@@ -312,10 +319,12 @@ def _compile_ahead(training: Training, nets: Nets, problem: Problem, draws: Sequ
         pass
 
 
-def train(training: Training, nets: Nets, problem: Problem, seed: int) -> tuple[Nets, np.ndarray, np.ndarray]:
+def train(
+    training: Training, nets: Nets, problem: Problem, seed: int, effort: float = 1.0
+) -> tuple[Nets, np.ndarray, np.ndarray]:
     """All phases for one predictor: (trained nets, mean, variance of every row), in normalised units."""
     rng = np.random.default_rng(seed)
-    draws = [shuffled(phase, training, problem, rng) for phase in training.phases]
+    draws = [shuffled(phase, training, problem, rng, effort) for phase in training.phases]
     _compile_ahead(training, nets, problem, draws)
     for phase, draw in zip(training.phases, draws, strict=True):
         arguments = (nets, problem, draw)

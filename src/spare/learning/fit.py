@@ -94,7 +94,8 @@ class Plan:
     `folds` (F, n) says which samples each member of an ensemble leaves out of its training and is validated on; member
     m has fold m mod F. Without it every member leaves out the validation samples, which `training` must then not
     contain; with it, both weights may name the same samples. `others` (n,) is the loss of each sample under the other
-    rules of a model: what a sample costs that a candidate of a search does not apply to.
+    rules of a model: what a sample costs that a candidate of a search does not apply to. `effort` is the share of the
+    schedule that is trained.
 
     `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
     finished trainings between runs; `bystanders` is a prior on default variances, imagined objects per sample.
@@ -114,6 +115,7 @@ class Plan:
     memo: Memo | None = None
     folds: np.ndarray | None = None
     others: np.ndarray | None = None
+    effort: float = 1.0
 
     def held_out(self, member: int) -> np.ndarray:
         """Which samples a member is validated on and not trained on, (n,)."""
@@ -169,7 +171,7 @@ def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
 def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     """Everything that the result of a training depends on, as 32 hex digits."""
     digest = hashlib.sha256(
-        repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, table.gamma, table.delta)).encode()
+        repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, table.gamma, table.delta)).encode()
     )
     digest.update(extractor.experience.fingerprint.encode())
     warm = plan.warm.get((table.gamma, table.delta))
@@ -236,7 +238,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         if warm:
             old = warm.nets[member % len(warm.nets)]
             nets = nets._replace(mean=old.mean, variance=old.variance)
-        nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)))
+        nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
         members.append(nets)

@@ -76,6 +76,8 @@ class Search:
     `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
                     then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
                     auto: as many as bring the judged samples to 150, at most 6
+    `screen`        the share of the training that each candidate of a round gets, on one fold; the best three are then
+                    trained in full and judged. 1 with one fold: all are trained in full
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
     """
@@ -87,6 +89,7 @@ class Search:
     inapplicable: Literal["empty", "covariance"] = "empty"
     prune: bool = True
     folds: int | Literal["auto"] = 1
+    screen: float = 1.0
     delta: Delta = "same"
 
     def __post_init__(self) -> None:
@@ -96,6 +99,8 @@ class Search:
             raise DefinitionError(f"validation must be a share between 0 and 1, got {self.validation}")
         if self.folds != "auto" and not (self.folds >= 1 and (self.folds - 1) * self.validation < 1):
             raise DefinitionError(f"folds must be 'auto', or at least 1 and fit into the data, got {self.folds}")
+        if not 0 < self.screen <= 1:
+            raise DefinitionError(f"screen must be a share of the training, above 0 and at most 1, got {self.screen}")
         if not 0 < self.alpha < 1:
             raise DefinitionError(f"alpha must be between 0 and 1, got {self.alpha}")
         for value, names in ((self.stop, ("paper", "paired")), (self.inapplicable, ("empty", "covariance"))):
@@ -143,8 +148,8 @@ PRESETS = {
     ),
     "default": Preset(
         "default",
-        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3),
-        Search(folds="auto"),
+        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, members=5),
+        Search(folds="auto", screen=1 / 3),
         targets="change",
     ),
 }

@@ -103,16 +103,19 @@ class Listener(Protocol):
         ...
 
 
+KEPT = 64
+"""How many trained candidates a search remembers: memory does not grow with their number."""
 FINALISTS = 3
 """How many candidates of a round are trained on every fold; the others on one."""
 
 
-def _first_fold(plan: Plan) -> Plan | None:
-    """The plan with its first fold only, or None if there are no others or nothing to learn from in it."""
-    if plan.folds is None or len(plan.folds) < 2:
+def _heat(plan: Plan) -> Plan | None:
+    """The plan with its first fold only and less training, or None if that is the same or leaves nothing to learn."""
+    folds = 1 if plan.folds is None else len(plan.folds)
+    if folds == 1 and plan.preset.search.screen == 1:
         return None
     training = dataclasses.replace(plan.preset.training, members=1)
-    held = plan.folds[0]
+    held = plan.held_out(0)
     if not (plan.training[~held] > 0).any() or not (plan.validation[held] > 0).any():
         return None
     return dataclasses.replace(
@@ -120,7 +123,8 @@ def _first_fold(plan: Plan) -> Plan | None:
         preset=dataclasses.replace(plan.preset, training=training),
         training=np.where(held, 0.0, plan.training),
         validation=np.where(held, plan.validation, 0.0),
-        folds=plan.folds[:1],
+        folds=None,
+        effort=plan.effort * plan.preset.search.screen,
     )
 
 
@@ -151,7 +155,8 @@ class Trials:
         self.explored: list[Explored] = []
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._coming: dict[tuple[Pair, bool], concurrent.futures.Future[Fitted]] = {}
-        self._heat = _first_fold(plan)
+        self._known: dict[Pair, Trial] = {}
+        self._heat = _heat(plan)
 
     def __enter__(self) -> Trials:
         threads = self.plan.threads or cores()
@@ -207,13 +212,19 @@ class Trials:
                 self._coming[pair, heat] = self._pool.submit(training_call(self.extractor, pair, self._plan(heat)))
 
     def train(self, pairs: Sequence[Pair]) -> list[Trial]:
-        """LearnDist for each pair, and its loss on every sample."""
-        return [self._heard(self.judged(fitted)) for fitted in self._fitted(pairs)]
+        """LearnDist for each pair, and its loss on every sample; what this search has trained before is not again."""
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        for pair, fitted in zip(new, self._fitted(new), strict=True):
+            self._known[pair] = self._heard(self.judged(fitted))
+        found = [self._known[pair] for pair in pairs]
+        while len(self._known) > KEPT:
+            self._known.pop(next(iter(self._known)))
+        return found
 
     def race(self, pairs: Sequence[Pair]) -> tuple[list[Trial], list[Explored]]:
-        """(trained candidates, explored ones that fell behind): a heat on one fold, then all folds for its first three.
+        """(trained candidates, explored ones that fell behind): a heat with less training on one fold, then a final.
 
-        With a single fold, or three candidates, there is no heat.
+        Three candidates go straight to the final.
         """
         if not self._races(pairs):
             return self.train(pairs), []
@@ -262,7 +273,7 @@ class Trials:
         return Trial(explored, fitted, losses)
 
     def _fallback(self, fitted: Fitted, uncovered: np.ndarray) -> np.ndarray:
-        """-log p of samples that a rule does not cover: by the other rules, the empty lists, or a default covariance."""
+        """-log p of samples that a rule does not cover: by the other rules, the empty lists or a covariance."""
         if self.plan.others is not None:
             return self.plan.others
         if self.preset.search.inapplicable == "empty":
