@@ -43,7 +43,8 @@ def pictures(results: Results) -> list[Picture | Grid]:
     curves.append(noise_curve(results, (*size.counts, size.many)))
     title = "What each learner makes of its training pushes"
     labels = ("training pushes", "nats per value of the stack", tuple(curves))
-    return [Picture("fig4c", title, *labels, logarithmic=True, floor=-12.0)]
+    far = Picture("fig4c", title, *labels, logarithmic=True, floor=-12.0)
+    return [far, far.near(2.5)]
 
 
 def claims(results: Results) -> list[Claim]:

@@ -48,7 +48,7 @@ def weights(results: Results) -> list[Picture | Grid]:
         ]
         curves.append(Curve(name, tuple(range(length)), tuple(y)))
     title = "Shell weights of the 4-block rule during EM"
-    return [Picture("fig5a", title, "iteration", "weight of the shell, 4-block rule", tuple(curves))]
+    return [Picture("fig5a", title, "iteration", "weight of the shell, 4-block rule", tuple(curves), bounds=(0.0, 1.0))]
 
 
 def members(results: Results) -> list[Picture | Grid]:
@@ -61,7 +61,7 @@ def members(results: Results) -> list[Picture | Grid]:
         ]
         curves.append(Curve(f"{height} blocks", tuple(range(length)), tuple(y)))
     title = "Memberships by stack height during EM"
-    return [Picture("fig5b", title, "iteration", "mean membership in the own rule", tuple(curves))]
+    return [Picture("fig5b", title, "iteration", "mean membership in the own rule", tuple(curves), bounds=(0.0, 1.0))]
 
 
 def weight_claims(results: Results) -> list[Claim]:

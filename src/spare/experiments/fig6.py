@@ -24,6 +24,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
     title = "All objects counted"
     return [
         Picture("fig6", title, "extra blocks", "nats per value, all objects", tuple(curves), floor=-12.0),
+        Picture("fig6", title, "extra blocks", "nats per value, all objects", tuple(curves)).near(2.5),
         Picture("fig6-total", title, "extra blocks", "nats per transition", tuple(total), floor=-400.0),
     ]
 

@@ -43,7 +43,10 @@ class Curve(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """A chart of curves with 95 % bands; `floor` cuts off what is far below, and the chart says so."""
+    """A chart of curves with 95 % bands; `floor` cuts off what is far below, and the chart says so.
+
+    The axis follows the means: a band that is much wider is cut. `bounds` are those of what is drawn, such as (0, 1).
+    """
 
     name: str
     title: str
@@ -53,6 +56,11 @@ class Picture:
     right: str = ""
     logarithmic: bool = False
     floor: float | None = None
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+
+    def near(self, floor: float) -> Picture:
+        """The same, from `floor` up."""
+        return dataclasses.replace(self, name=f"{self.name}-near", floor=floor)
 
     def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write <name>.png, .svg and .csv; the paths."""
@@ -82,14 +90,32 @@ class Picture:
         if second is not None:
             second.set_ylabel(self.right)
             second.spines[["top"]].set_visible(False)
-        if self.floor is not None and axes.get_ylim()[0] < self.floor:
-            axes.set_ylim(bottom=self.floor)
+            second.set_ylim(*self._limits([curve for curve in self.curves if curve.right]))
+        axes.set_ylim(*self._limits([curve for curve in self.curves if not curve.right]))
+        if self._cut():
             axes.text(0.99, 0.01, "lower values are cut off: see the table", transform=axes.transAxes, **_SMALL)
         lines = [*axes.get_lines(), *(second.get_lines() if second is not None else [])]
         axes.legend(
             handles=lines, frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.12 if second else 1.01, 0.5)
         )
         return figure
+
+    def _cut(self) -> bool:
+        lowest = min((one.mean for curve in self.curves for one in curve.y if math.isfinite(one.mean)), default=0.0)
+        return self.floor is not None and lowest < self.floor
+
+    def _limits(self, curves: Sequence[Curve]) -> tuple[float, float]:
+        """From the lowest to the highest mean that is shown, and as much of the bands as half of that again."""
+        floor = -math.inf if self.floor is None else self.floor
+        points = [one for curve in curves for one in curve.y if one.mean >= floor]
+        if not points:
+            return 0.0, 1.0
+        low, high = min(one.mean for one in points), max(one.mean for one in points)
+        span = (high - low) or max(1.0, abs(high))
+        bottom = max(min((one.low for one in points if math.isfinite(one.low)), default=low), low - span / 2)
+        top = min(max((one.high for one in points if math.isfinite(one.high)), default=high), high + span / 2)
+        bottom, top = max(bottom, floor, self.bounds[0]) - 0.04 * span, min(top, self.bounds[1]) + 0.04 * span
+        return bottom, top
 
 
 _SMALL: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 8, "color": "#555555"}

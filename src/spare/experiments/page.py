@@ -40,7 +40,7 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
         lines += [f"- {name}: {reason}" for name, reason in summary.failed.items()]
     for one in experiments:
         lines += ["", f"## {one.name}: {one.title}", "", f"**The paper.** {one.paper}", "", f"**Here.** {one.differs}"]
-        for picture in pictures[one.name]:
+        for picture in [picture for picture in pictures[one.name] if not picture.name.endswith("-near")]:
             lines += ["", *(_grid(picture) if isinstance(picture, Grid) else _table(picture))]
     return "\n".join(lines) + "\n"
 
