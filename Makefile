@@ -28,7 +28,7 @@ thorough: setup
 
 # Every invariant of docs/reliability.md with 10,000 examples; takes hours.
 properties: setup
-	$(BIN)/python -m pytest tests/properties tests/faults/test_invariants.py --hypothesis-profile=thorough
+	$(BIN)/python -m pytest tests/properties --hypothesis-profile=thorough
 
 # 100,000 broken model files and 20,000 broken Parquet files.
 fuzz: setup

@@ -154,14 +154,14 @@ class Model(eqx.Module):
         result = np.empty(len(experience))
         for batch, values in self._each(experience, _batch_log_prob):
             result[batch.index[batch.index >= 0]] = np.asarray(values)[batch.index >= 0]
-        return result
+        return _finite(result, "log-likelihood", np.arange(len(experience)))
 
     def log_prob_values(self, experience: Experience) -> np.ndarray:
         """log p of every (object, changeable property), float64 (total, Q), rows as in `experience.values`."""
         result = np.empty((len(experience.values), len(self.domain.dynamic)))
         for batch, values in self._each(experience, _batch_log_values):
             result[_rows(experience, batch)] = np.asarray(values)[batch.scene.valid]
-        return result
+        return _finite(result, "log-likelihood", _owners(experience))
 
     def mean(self, experience: Experience) -> np.ndarray:
         """E[s'] of every object, float32 (total, P), rows as in `experience.values`."""
@@ -175,7 +175,8 @@ class Model(eqx.Module):
             rows = _rows(experience, batch)
             mean[np.ix_(rows, columns)] = np.asarray(centre)[batch.scene.valid]
             std[np.ix_(rows, columns)] = np.sqrt(np.asarray(spread)[batch.scene.valid])
-        return mean, std
+        owners = _owners(experience)
+        return _finite(mean, "expected state", owners), _finite(std, "deviation", owners)
 
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
         """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
@@ -187,7 +188,7 @@ class Model(eqx.Module):
 
         for batch, values in self._each(experience, draw):
             result[_rows(experience, batch)] = np.asarray(values)[batch.scene.valid]
-        return result
+        return _finite(result, "draw", _owners(experience))
 
     def predict(self, state: State, action: ActionCall) -> Prediction:
         """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
@@ -198,6 +199,8 @@ class Model(eqx.Module):
         columns = np.array(self.domain.dynamic)
         mean[:, columns] = np.asarray(moments[0])[:size]
         std[:, columns] = np.sqrt(np.asarray(moments[1])[:size])
+        for part, what in ((mean, "expected state"), (std, "deviation")):
+            _finite(part, what, np.zeros(size, np.int64))
         rules = tuple(
             RuleAnswer(
                 rule=rule,
@@ -241,6 +244,22 @@ def make_scene(domain: Domain, state: State, action: ActionCall) -> Scene:
     parameters = np.zeros(domain.parameters, np.float32)
     parameters[: len(action.parameters)] = action.parameters
     return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters)
+
+
+def _owners(experience: Experience) -> np.ndarray:
+    """The transition of each object row."""
+    return np.repeat(np.arange(len(experience)), experience.counts)
+
+
+def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:
+    """The result, if every number in it is finite; 32-bit numbers end at 3e38, and squares of 2e19 are beyond it."""
+    if not np.isfinite(result).all():
+        i = int(owners[np.argwhere(~np.isfinite(result))[0][0]])
+        raise DataError(
+            f"transition {i}: its {what} is not a finite number under this model; its values are too large, or too far "
+            "from what the model has seen, for 32-bit numbers: rescale the properties and learn again"
+        )
+    return result
 
 
 def _weights(fires: Bool[Array, " K"]) -> Float[Array, " K1"]:

@@ -30,7 +30,7 @@ _METADATA = "__metadata__"
 
 def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     """The bytes of a file; the same arrays and texts always give the same bytes."""
-    return to_safetensors({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata=metadata)
+    return to_safetensors({name: np.require(array, requirements="C") for name, array in tensors.items()}, metadata)
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int = LARGEST_FILE) -> bytes:

@@ -89,12 +89,15 @@ class Cluster:
 
 def _print(names: Any, table: Any, how: Any) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
+
+    from spare.names import shown
 
     view = Table(title=f"mean membership ({how.kind}, likelihood x {how.likelihood:g}, {how.scale} features)")
     view.add_column("cluster")
     for name in names:
-        view.add_column(str(name), justify="right")
+        view.add_column(escape(shown(name, 80)), justify="right")
     for j, row in enumerate(table):
         cells = [f"[bold]{value:.3f}[/bold]" if k == j else f"{value:.3f}" for k, value in enumerate(row)]
         view.add_row(str(j + 1), *cells)
@@ -110,6 +113,7 @@ def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
     import numpy as np
 
     from spare.atomic import replacing
+    from spare.names import shown
 
     names = np.unique(labels)
     rng = np.random.default_rng(0)
@@ -120,7 +124,7 @@ def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
     for j in range(z.shape[1]):
         mine = cluster == j
         axes.scatter(place[mine], points[mine, -1], s=9, alpha=0.7, lw=0, c=colours[j % 6], label=f"cluster {j + 1}")
-    axes.set_xticks(range(len(names)), [str(name) for name in names])
+    axes.set_xticks(range(len(names)), [shown(name, 80) for name in names], parse_math=False)
     axes.set_xlabel("label")
     axes.set_ylabel("likelihood feature (weighted loss, nats)")
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -30,7 +30,8 @@ class SearchView:
         console = Console(stderr=True)
         if self.quiet or not console.is_terminal:
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        text = TextColumn("{task.description}", markup=False)  # lists of references stand in brackets, as markup does
+        columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Progress(*columns, console=console, transient=True)
         self._bar.start()
         self._task = self._bar.add_task(f"{self.action}: round {number}", total=candidates)
