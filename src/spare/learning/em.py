@@ -20,63 +20,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from spare.errors import FitError, UsageError
-from spare.learning.clustering import Clustering, features, memberships
+from spare.learning.clustering import features, memberships
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_jobs
 from spare.learning.greedy import GreedySearch
+from spare.learning.mixing import Mixing as Mixing
 from spare.learning.trials import Listener, SearchResult
 from spare.mixture_rule import ShellWeights, all_shells, mix
 from spare.references import Shell
 
 NEGLIGIBLE = 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class Mixing:
-    """Settings of the many-rule learner.
-
-    rules K; kappa: trained shells per rule; epsilon: weight kept for unexplored shells; iterations and tolerance
-    (mean absolute change of memberships) say when to stop; floor: the smallest membership; restart: give a rule
-    that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed;
-    bystanders: imagined objects per sample that did not move, in each rule's default variance. Where every object of
-    a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave;
-    margin: nats per pointer by which a longer shell must be better to get weight from a search or a sample's vote (0
-    in the paper): where two shells say the same, chance would decide otherwise;
-    polish: last iterations in which each rule has its heaviest shell alone (as in the final model), ten times the
-    bystanders, no claim on samples that it does not apply to while another rule does, and memberships follow from
-    likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default or
-    the empty-lists rule kept with the wrong rule go to the right one;
-    searches: how often each rule's lists are searched for again on the samples it then has, each time followed by
-    more such iterations: votes only choose among shells that were explored when samples were still mixed up.
-    """
-
-    rules: int
-    clustering: Clustering = dataclasses.field(default_factory=Clustering)
-    kappa: int = 3
-    epsilon: float = 0.05
-    iterations: int = 8
-    tolerance: float = 2e-3
-    floor: float = 1e-4
-    restart: bool = True
-    warm: bool = True
-    warm_below: float = 0.05
-    bystanders: float = 1.0
-    margin: float = 1.0
-    polish: int = 4
-    searches: int = 2
-
-    @property
-    def most(self) -> int:
-        """How many iterations there can be at most."""
-        return self.iterations + self.polish * (1 + self.searches)
-
-    def __post_init__(self) -> None:
-        if self.rules < 1:
-            raise UsageError(f"the number of rules must be 1 or more, got {self.rules}")
-        if self.kappa < 1 or self.iterations < 0:
-            raise UsageError("EM: kappa must be at least 1 and iterations at least 0")
-        if not (0 <= self.epsilon < 1 and 0 < self.floor < 1 / self.rules):
-            raise UsageError("EM: epsilon must be in [0, 1) and the floor in (0, 1 / rules)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,9 +101,7 @@ class EM:
 
     def run(self) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
         """(memberships, rules, history); history starts with iteration 0, the start itself."""
-        z = self.floored(self._start if self._start is not None else self._clustered())
-        states: list[RuleState] = [self._begin(z[:, j], j) for j in range(z.shape[1])]
-        history = [self._record(0, z, states, (np.inf, time.perf_counter()), ())]
+        z, states, history = self._best_start([self._start] if self._start is not None else self._clustered())
         z = self._iterate(z, states, history, self.mixing.iterations)
         self._polishing = self.mixing.polish > 0
         z = self._iterate(z, states, history, self.mixing.polish)
@@ -158,7 +109,7 @@ class EM:
             before = [state.shells.top(1) for state in states]
             likelihood = self._likelihoods(states)
             others = [-np.delete(likelihood, j, axis=1).max(axis=1) for j in range(z.shape[1])]
-            states[:] = [self._begin(z[:, j], j, number + 2, others[j]) for j in range(z.shape[1])]
+            states[:] = [self._begin(z[:, j], j, f", again ({number + 1})", others[j]) for j in range(z.shape[1])]
             if [state.shells.top(1) for state in states] == before:
                 break
             z = self._iterate(z, states, history, self.mixing.polish)
@@ -176,17 +127,38 @@ class EM:
             change = float(np.abs(fresh - z)[self.weights > 0].mean())
             z = fresh
             history.append(self._record(len(history), z, states, (change, begin), starved))
+            if self.listener:
+                self.listener.iteration(history[-1], self.mixing.most)
             if change < self.mixing.tolerance:
                 break
         return z
 
     # -- start --------------------------------------------------------------------------------------------------
 
-    def _clustered(self) -> np.ndarray:
+    def _best_start(self, starts: Sequence[np.ndarray]) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
+        """The start whose rules, once searched for, explain the samples best; with its record as iteration 0."""
+        tried = []
+        for number, start in enumerate(starts):
+            begin = time.perf_counter()
+            z = self.floored(start)
+            of = f", start {number + 1} of {len(starts)}" if len(starts) > 1 else ""
+            states = [self._begin(z[:, j], j, of) for j in range(z.shape[1])]
+            tried.append((z, states, self._record(0, z, states, (np.inf, begin), ())))
+        z, states, first = max(tried, key=lambda one: one[2].log_likelihood)
+        if self.listener:
+            self.listener.iteration(first, self.mixing.most)
+        return z, states, [first]
+
+    def _clustered(self) -> list[np.ndarray]:
         view = self.listener.stage("one rule for all samples") if self.listener else None
         self.single = GreedySearch(self.extractor, self.plan, view).run()
-        points = features(self.extractor, self.single, self.single.losses, self.mixing.clustering)
-        return memberships(points, self.weights, self.mixing.rules, self.mixing.clustering, self.plan.seed)
+        starts = []
+        for how in self.mixing.clusterings:
+            points = features(self.extractor, self.single, self.single.losses, how)
+            z = memberships(points, self.weights, self.mixing.rules, how, self.plan.seed)
+            if not any(np.allclose(z, other, atol=1e-3) for other in starts):
+                starts.append(z)
+        return starts
 
     def floored(self, z: np.ndarray) -> np.ndarray:
         """Memberships with none below the floor, each row summing to 1."""
@@ -195,10 +167,9 @@ class EM:
         z = np.maximum(z, self.mixing.floor)
         return z / z.sum(axis=1, keepdims=True)
 
-    def _begin(self, column: np.ndarray, j: int, number: int = 1, others: np.ndarray | None = None) -> RuleState:
+    def _begin(self, column: np.ndarray, j: int, of: str = "", others: np.ndarray | None = None) -> RuleState:
         """pi of one rule from a greedy search on its weighted samples; `others` is what the other rules say of them."""
-        again = f" {number}" if number > 1 else ""
-        view = self.listener.stage(f"rule {j + 1}: search{again}") if self.listener else None
+        view = self.listener.stage(f"rule {j + 1}: search{of}") if self.listener else None
         plan = dataclasses.replace(self.rule_plan(column, j), others=others)
         found = GreedySearch(self.extractor, plan, view).run()
         margin = self.mixing.margin
@@ -332,7 +303,4 @@ class EM:
         mean = float(self.weights @ likelihood / self.weights.sum())
         change, begin = timing
         seconds = time.perf_counter() - begin
-        done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
-        if self.listener:
-            self.listener.iteration(done, self.mixing.most)
-        return done
+        return Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
