@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 import spare
 from spare import files
 from spare.domains import toy
-from spare.manifest import digest
+from spare.manifest import digest, read
 from spare.predictor import fresh_predictor
 
 
@@ -39,7 +39,7 @@ def path(model: spare.Model, tmp_path: pathlib.Path) -> pathlib.Path:
 
 def rewritten(path: pathlib.Path, change: Any) -> pathlib.Path:
     """The same file with its manifest and tensors changed by `change`."""
-    manifest, tensors = files.read(path)
+    manifest, tensors = read(path)
     change(manifest, tensors)
     manifest["check"] = digest(manifest, tensors)
     path.write_bytes(save_tensors(tensors, metadata={"spare": json.dumps(manifest, sort_keys=True)}))

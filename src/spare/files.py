@@ -18,14 +18,12 @@ from spare.atomic import replacing
 from spare.catalogue import builtin_domain
 from spare.domain import Domain
 from spare.errors import DefinitionError, FileError, SpareError, one_of
-from spare.manifest import FORMAT, read
+from spare.manifest import FORMAT
 from spare.model import Model
 from spare.predictor import ACTIVATIONS, Network, Predictor
 from spare.references import Pointer, Shell
 from spare.rule import Rule
 from spare.schemas import differences
-
-__all__ = ["FORMAT", "load", "pack", "read", "save", "unpack"]
 
 _NORMALISATION = ("x_mean", "x_scale", "y_mean", "y_scale")
 
@@ -47,7 +45,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
     """Read a model; its domain may be left out for SPARE's own domains."""
-    manifest, tensors = read(path)
+    manifest, tensors = manifests.read(path)
     try:
         return unpack(manifest, tensors, _find_domain(manifest, domain))
     except SpareError as error:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare import files, strictjson
+from spare import strictjson
 from spare import manifest as manifests
 from spare.domains import toy
 from tests.faults.helpers import ROOT, container, one_sentence, refuses, run, sealed, taken_apart
@@ -86,7 +86,7 @@ def test_model_with_random_damage(good: bytes, path: pathlib.Path) -> None:
     for seed in range(100):
         path.write_bytes(damaged_bytes(good, random.Random(seed)))
         try:
-            again, other = files.read(path)
+            again, other = manifests.read(path)
         except spare.SpareError:
             continue
         assert again == manifest
@@ -268,9 +268,9 @@ def test_model_of_an_older_format_migrates(tmp_path: pathlib.Path) -> None:
     old = spare.load(ROOT / "tests/golden/model-format-1.spare")
     assert str(old) == str(samples.model())
     old.save(tmp_path / "new.spare")
-    manifest, arrays = files.read(tmp_path / "new.spare")
+    manifest, arrays = manifests.read(tmp_path / "new.spare")
     assert (manifest["format"], len(manifest["check"])) == (2, 16)
-    _, before = files.read(ROOT / "tests/golden/model-format-1.spare")
+    _, before = manifests.read(ROOT / "tests/golden/model-format-1.spare")
     assert all(np.array_equal(arrays[name], before[name]) for name in before)
     refuses(lambda: manifests.migrate({"format": 0}), "format 0, which this SPARE cannot read any more")
     steps: Any = {0: lambda m: {**m, "format": 1, "new": True}, **manifests.STEPS}
