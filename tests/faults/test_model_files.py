@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import spare
-from spare import strictjson
 from spare import manifest as manifests
+from spare import strictjson
 from spare.domains import toy
 from tests.faults.helpers import ROOT, container, one_sentence, refuses, run, sealed, taken_apart
 from tests.fuzz import samples
