@@ -139,9 +139,9 @@ def test_kill_during_learning(problem: pathlib.Path, rules: int, kills: int) -> 
         finish(learner("data.parquet", out, rules, "--resume"), problem, cache)
         assert (problem / out).read_bytes() == expected
         assert not (problem / f"{out}.run").exists()
+        print(f"{rules} rules: {hit} of {k + 1} killed at work, {kept} finished trainings reused", flush=True)
     assert hit > 0
     assert kept > 0
-    print(f"{rules} rules: {hit} of {kills} killed at work, {kept} finished trainings reused")
 
 
 @pytest.mark.skipif(not KILLS, reason="part of `make faults`")
