@@ -22,7 +22,7 @@ def queue(samples: int = 300, seed: int = 0) -> Experience:
 
 
 @functools.cache
-def pushes(samples: int = 120, extra: int = 2) -> Experience:
+def pushes(samples: int = 60, extra: int = 2) -> Experience:
     """Stacks of three among other blocks."""
     return push.generate(samples, stack=3, extra=extra, seed=5)
 
@@ -50,7 +50,7 @@ def graph() -> Graph:
 @functools.cache
 def framed() -> Graph:
     """Two members in the push's frame."""
-    settings = dataclasses.replace(SHORT, framed=True, members=2, steps=200)
+    settings = dataclasses.replace(SHORT, framed=True, members=2, steps=150)
     return fit_graph(push.domain, pushes(), seed=0, settings=settings)
 
 

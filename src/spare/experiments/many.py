@@ -23,10 +23,10 @@ from spare.references import Shell
 
 HEIGHTS = (2, 3, 4)
 STARTS = {
-    "table1": Clustering("discrete", 1.0),
-    "table2": Clustering("inverse", 1.0),
-    "table3": Clustering("inverse-square", 1.0),
-    "table4": Clustering("inverse-square", 5.0),
+    "table1": Clustering("discrete", 1.0, loss="total"),
+    "table2": Clustering("inverse", 1.0, loss="total"),
+    "table3": Clustering("inverse-square", 1.0, loss="total"),
+    "table4": Clustering("inverse-square", 5.0, loss="total"),
 }
 
 
