@@ -80,7 +80,7 @@ def _show(summary: object, out: pathlib.Path) -> None:
 
     table = Table(title="Claims")
     for name in ("claim", "whose", "asked", "found", "verdict"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for claims in summary.claims.values():  # type: ignore[attr-defined]
         for one in claims:
             table.add_row(one.name, one.source, one.bound, str(one.estimate), one.verdict)
