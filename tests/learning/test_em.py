@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
 
 import spare
 from spare.domains import toy
@@ -17,10 +18,13 @@ from spare.learning.api import Task, make_extractor
 from spare.learning.clustering import Clustering, memberships, separation
 from spare.learning.em import EM, Mixing
 from spare.learning.fit import fit_jobs
+from spare.learning.many import ManyResult
 from spare.learning.memo import open_run
 from spare.learning.presets import Preset, Search, Training
 from spare.mixture_rule import ShellWeights, mix
 from spare.references import Pointer, Shell
+from tests.learning import many_worlds
+from tests.learning.helpers import quick
 
 SMALL = Preset(
     "small",
@@ -201,3 +205,18 @@ def test_a_checkpoint_of_other_data_is_refused_unless_forced(tmp_path) -> None:
     with pytest.raises(FileError, match="different: data"):
         open_run(tmp_path / "run", {"data": "two"}, resume=True)
     open_run(tmp_path / "run", {"data": "two"}, resume=True, force=True).close(finished=False)
+
+
+def test_two_known_rules_are_told_apart() -> None:
+    """One acts where somebody stands to the right, the other where nobody does; both apply to the former."""
+    acts = many_worlds.WORLDS["two"]
+    data, labels = many_worlds.generate(acts, 360, seed=3)
+    preset = quick(training={"hidden": (32,), "steps": 500}, max_references=1)
+    result = spare.fit(many_worlds.domain, data, seed=0, preset=preset, rules=Mixing(2, iterations=3, polish=2))
+    (many,) = result.history
+    assert isinstance(many, ManyResult)
+    assert {share.shell for share in many.shares} == {act.shell for act in acts}
+    assert adjusted_rand_score(labels, many.memberships.argmax(axis=1)) > 0.95
+    held_out, _ = many_worlds.generate(acts, 200, seed=4)
+    true = many_worlds.true_model(acts).log_prob(held_out).mean()
+    assert result.model.log_prob(held_out).mean() > true - 0.1 * abs(true)
