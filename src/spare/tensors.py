@@ -94,7 +94,9 @@ def _entry(name: str, facts: Any, total: int) -> tuple[np.dtype[Any], tuple[int,
         raise FileError(f"{label}: shape {shape} is absurd")
     start, stop = place
     if not start <= stop <= total or stop - start != _KINDS[kind].itemsize * math.prod(shape):
-        raise FileError(f"{label}: shape {shape} does not fit into bytes {start} to {stop} of {total}")
+        raise FileError(
+            f"truncated or damaged: {label} of shape {shape} is said to be bytes {start} to {stop} of {total}"
+        )
     return _KINDS[kind], tuple(shape), start, stop
 
 

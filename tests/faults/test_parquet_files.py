@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import time
 from typing import Any
@@ -40,6 +41,7 @@ def refused(path: pathlib.Path, content: bytes, message: str | None, domain: spa
     path.write_bytes(content)
     text = refuses(lambda: spare.Experience.load(path, domain), message)
     assert str(path) in text
+    assert message is None or re.search(message, text.replace(str(path), "")), text  # not just in the test's own name
     return text
 
 
