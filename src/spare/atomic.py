@@ -60,13 +60,22 @@ def _create(final: pathlib.Path) -> tuple[pathlib.Path, int]:
     while True:
         temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
-        with contextlib.suppress(OSError):  # a file system without locks: nothing is ever swept there
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if mode is not None:
             os.fchmod(handle, mode)
-        if temporary.exists():
+        if _locked(handle) and temporary.exists():
             return temporary, handle
-        os.close(handle)  # swept in the moment between making and locking it
+        os.close(handle)  # swept, or about to be, in the moment between making and locking it
+
+
+def _locked(handle: int) -> bool:
+    """Take the lock that tells a living writer from a dead one; False if a sweeper was faster."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: nothing is ever swept there
+        return True
+    return True
 
 
 def _mode(final: pathlib.Path) -> int | None:
