@@ -74,11 +74,13 @@ def em(data: Experience, seed: int, preset: Preset, start: np.ndarray | None = N
     """Where EM ends: diagonal before and after, blocks each rule points at on its own samples, shells, history."""
     seen, _ = prepare(data.domain, data)
     extractor = make_extractor(seen, "push", preset)
-    plan = Task(preset, seed).plan(seen, extractor)
+    plan = Task(preset, seed).plan(seen, extractor, 1)
     begin = time.perf_counter()
     result = learn_rules(extractor, plan, Mixing(len(HEIGHTS)), start=start)
+    # The last memberships are those that the final rules were trained with.
     heights = np.asarray(data.info["height"])
-    diagonals = [np.diag(separation(step.memberships, heights)[1]) for step in result.history]
+    steps = [step.memberships for step in result.history]
+    diagonals = [np.diag(separation(z, heights)[1]) for z in (*steps, result.memberships)]
     return {
         "diagonals": diagonals,
         "blocks": points_at(result, extractor, heights),

@@ -64,17 +64,55 @@ def learn_rules(
     em = EM(extractor, plan, mixing, listener, start)
     z, states, history = em.run()
     shells, merged = _merge(z, [state.shells.top(1)[0] for state in states])
-    jobs = []
-    for j, shell in enumerate(shells):
-        own = dataclasses.replace(em.rule_plan(merged[:, j], j, base=finish), bystanders=0.0)
-        jobs.append(((shell, shell), own))
-    fitted = fit_jobs(extractor, jobs, plan.threads)
+    fitted, merged = _trained(em, shells, merged, finish)
     order = np.argsort(-(em.weights @ merged), kind="stable")
     fitted, merged = [fitted[j] for j in order], merged[:, order]
     model = Model(extractor.experience.domain, [f.rule(extractor) for f in fitted], _default(extractor, plan, fitted))
     shares = tuple(_share(em.weights, merged[:, j], fitted[j]) for j in range(len(fitted)))
     mixture = _mixture(extractor, em, z, states)
     return ManyResult(extractor.action, model, mixture, shares, merged, tuple(history), em.single)
+
+
+def _trained(em: EM, shells: Sequence[Shell], z: np.ndarray, finish: Plan | None) -> tuple[list[Fitted], np.ndarray]:
+    """Each rule trained on its own samples, and whose they are: EM's, or the model's where that explains more.
+
+    A model uses, for each sample, the most specific rule that applies, whatever EM thought of the sample; a rule that
+    was not shown all it will be used for can be far off there.
+    """
+    applies = np.stack([em.extractor.table(shell, shell).applies for shell in shells], axis=1)
+    fires = _fires(applies, np.array([1 + len(shell) for shell in shells]))
+    best: tuple[float, list[Fitted], np.ndarray] | None = None
+    for memberships in (z, _as_used(z, fires)):
+        if best is not None and (
+            np.allclose(memberships, best[2], atol=em.mixing.floor) or np.any(em.weights @ memberships < 2)
+        ):
+            continue
+        jobs = []
+        for j, shell in enumerate(shells):
+            own = dataclasses.replace(em.rule_plan(memberships[:, j], j, base=finish), bystanders=0.0)
+            jobs.append(((shell, shell), own))
+        fitted = fit_jobs(em.extractor, jobs, em.plan.threads)
+        terms = np.stack([np.where(fires[:, j], one.log_prob, -np.inf) for j, one in enumerate(fitted)])
+        judged = fires.any(axis=1) & (em.plan.validation > 0)
+        joint = np.logaddexp.reduce(terms, axis=0) - np.log(np.maximum(fires.sum(axis=1), 1))
+        mean = float(em.plan.validation[judged] @ joint[judged]) if judged.any() else 0.0
+        if best is None or mean > best[0]:
+            best = mean, fitted, memberships
+    assert best is not None
+    return best[1], best[2]
+
+
+def _fires(applies: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Which rules a model uses for each sample, (n, K): those that apply with the highest score."""
+    scores = np.where(applies, score, 0)
+    return (scores > 0) & (scores == scores.max(axis=1, keepdims=True))
+
+
+def _as_used(z: np.ndarray, fires: np.ndarray) -> np.ndarray:
+    """Memberships among the rules that a model uses for each sample; as they were where none applies."""
+    inside = np.where(fires, np.maximum(z, 1e-12), 0.0)
+    total = inside.sum(axis=1, keepdims=True)
+    return np.where(total > 0, inside / np.maximum(total, 1e-300), z)
 
 
 def _merge(z: np.ndarray, shells: Sequence[Shell]) -> tuple[list[Shell], np.ndarray]:
