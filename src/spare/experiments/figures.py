@@ -27,6 +27,8 @@ COLOURS = {
     "noise": "#202020",
 }
 """One colour per method in every figure."""
+FEWEST = 4
+"""Runs below which no band is drawn: Student's interval of two or three hides the chart. The CSV has it anyhow."""
 CYCLE = ("#0b6e4f", "#2b59c3", "#c1440e", "#7b4ea3", "#b8860b", "#8a8a8a")
 
 
@@ -112,8 +114,9 @@ class Picture:
             return 0.0, 1.0
         low, high = min(one.mean for one in points), max(one.mean for one in points)
         span = (high - low) or max(1.0, abs(high))
-        bottom = max(min((one.low for one in points if math.isfinite(one.low)), default=low), low - span / 2)
-        top = min(max((one.high for one in points if math.isfinite(one.high)), default=high), high + span / 2)
+        banded = [one for one in points if math.isfinite(one.low) and one.runs >= FEWEST]
+        bottom = max(min([low, *(one.low for one in banded)]), low - span / 2)
+        top = min(max([high, *(one.high for one in banded)]), high + span / 2)
         bottom, top = max(bottom, floor, self.bounds[0]) - 0.04 * span, min(top, self.bounds[1]) + 0.04 * span
         return bottom, top
 
@@ -177,7 +180,7 @@ def _line(axes: Any, curve: Curve, colour: str) -> None:
     style = "--" if curve.dashed else "-"
     marker = "" if curve.key == "noise" else "o"
     axes.plot(x, [one.mean for _, one in known], style, marker=marker, ms=4, color=colour, label=curve.label)
-    band = [(at, one.low, one.high) for at, one in known if math.isfinite(one.low)]
+    band = [(at, one.low, one.high) for at, one in known if math.isfinite(one.low) and one.runs >= FEWEST]
     if band:
         at, low, high = zip(*band, strict=True)
         axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)

@@ -50,14 +50,17 @@ def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> li
     quick = " --quick" if size.name == "quick" else ""
     lines = [f"`spare reproduce {names}{quick}` wrote this page."]
     if size.name == "quick":
-        lines += ["", "**A quick look**: few runs on little data, trained for a fifth of the time. Its verdicts mean"]
-        lines += ["little; a run without `--quick` is what counts."]
+        lines += [
+            "",
+            f"**A quick look**: few runs on little data, trained for {size.effort:.0%} of the time. Its verdicts",
+        ]
+        lines += ["mean little; a run without `--quick` is what counts."]
     lines += [
         "",
         f"{size.samples:,} training pushes (15 % of them validation) and {size.test} unseen ones in each run; "
         f"{size.seeds} runs of each figure, {size.tables} of each table. All likelihoods are true nats, every variance "
         f"includes the square of 1 mm, intervals are 95 % over runs. {summary.cells} cells took "
-        f"{summary.seconds / 60:.0f} minutes of one worker's time in all, the simulations not counted.",
+        f"{summary.seconds / 60:.0f} minutes of processor time in all, the simulation of data not counted.",
     ]
     return lines
 

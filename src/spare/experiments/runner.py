@@ -29,7 +29,7 @@ HEAVY = {"graph": 3, "graph-frame": 4, "ensemble": 2, "spare": 3, "spare-paper":
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What a run found: claims by experiment, cells that failed and why, computing seconds of all cells."""
+    """What a run found: claims by experiment, cells that failed and why, processor seconds of all cells."""
 
     claims: dict[str, list[Claim]]
     failed: dict[str, str]
@@ -85,7 +85,7 @@ def conclude(
         for picture in pictures[one.name]:
             picture.save(store.figures)
     failed = {str(cells[key]): record["error"] for key, record in sorted(records.items()) if "error" in record}
-    seconds = sum(record["seconds"] for record in records.values())
+    seconds = sum(record.get("processor", record["seconds"]) for record in records.values())
     summary = Summary(claims, failed, seconds, len(cells))
     plain = {name: [claim.as_dict() for claim in those] for name, those in claims.items()}
     write_json(
