@@ -10,6 +10,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,7 +118,7 @@ def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> 
             return
         pool = Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered")
         try:
-            results: Any = pool(delayed(_one)(cell, store.data, cache) for cell in list(left.values()))
+            results: Any = pool(delayed(_one)(cell, store.data, cache, os.getpid()) for cell in list(left.values()))
             for key, record in results:
                 yield left.pop(key), record
         except BrokenProcessPool as error:
@@ -124,5 +129,20 @@ def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> 
                 return
 
 
-def _one(cell: Cell, data: Any, cache: str | None) -> tuple[str, dict[str, Any]]:
+def _one(cell: Cell, data: Any, cache: str | None, owner: int) -> tuple[str, dict[str, Any]]:
+    if os.getppid() == owner:
+        _serve(owner)
     return cell.key, compute(cell, data, cache)
+
+
+@functools.cache
+def _serve(owner: int) -> None:
+    """In a worker: leave Ctrl-C to the process that owns it, and do not outlive that."""
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(1.0)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
