@@ -14,10 +14,11 @@ from spare.experiments.data import Dataset
 from spare.experiments.methods import preset
 from spare.learning.api import Task, make_extractor, prepare
 from spare.learning.clustering import Clustering, features, matched, memberships, separation
-from spare.learning.em import Iteration, Mixing
+from spare.learning.em import Iteration
 from spare.learning.extract import Extractor
 from spare.learning.greedy import GreedySearch
 from spare.learning.many import ManyResult, learn_rules
+from spare.learning.mixing import Mixing
 from spare.learning.presets import Preset
 from spare.references import Shell
 
