@@ -48,7 +48,7 @@ def _check(source: BinaryIO) -> list[Group]:
     head, tail = _at(source, 0, 4), _at(source, max(0, size - 8), 8)
     length = int.from_bytes(tail[:4], "little")
     if size < 12 or head != _MAGIC or tail[4:] != _MAGIC or not 0 < length <= min(size - 12, LARGEST_FOOTER):
-        raise FileError("not a Parquet file, or a truncated one")
+        raise FileError("not a readable experience file: not Parquet, or truncated")
     end = size - 8 - length
     fields, _ = read_struct(_at(source, end, length))
     leaves = _leaves(fields[2])
