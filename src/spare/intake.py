@@ -27,9 +27,9 @@ def check_arrays(
 ) -> Experience:
     """Flat columns in, checked `Experience` out. See `Experience.from_arrays` for each column."""
     parameters = optional.pop("parameters", None)
-    ids, next_ids = optional.pop("ids", None), optional.pop("next_ids", None)
-    weights, info = optional.pop("weights", None), optional.pop("info", None) or {}
-    metadata, drop = optional.pop("metadata", None) or {}, optional.pop("drop_invalid", False)
+    ids, next_ids, weights = (optional.pop(name, None) for name in ("ids", "next_ids", "weights"))
+    info, metadata = (optional.pop(name, None) or {} for name in ("info", "metadata"))
+    drop = optional.pop("drop_invalid", False)
     if optional:
         raise TypeError(f"from_arrays got unknown columns: {', '.join(sorted(optional))}")
     offsets = _check_offsets(offsets)
@@ -304,7 +304,7 @@ def _check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
 def _check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(dict(metadata), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"metadata must be made of JSON values: {error}") from error
 
 
@@ -317,9 +317,7 @@ def check_state(domain: Domain, state: State, what: str = "state") -> State:
         )
     if not len(state):
         raise DataError(f"{what}: it has no objects; a state needs at least one")
-    for one in state.ids:
-        check_id(one, what)
-    if len(set(state.ids)) != len(state.ids):
+    if len({check_id(one, what) for one in state.ids}) != len(state.ids):
         twice = next(one for one in state.ids if state.ids.count(one) > 1)
         raise DataError(f"{what}: object id {twice!r} is there twice; ids must differ")
     rows, columns = np.nonzero(~np.isfinite(state.values))
