@@ -64,6 +64,7 @@ def main() -> int:
     """Count, and say what was found where the truth was not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--worlds", nargs="+", default=list(many_worlds.WORLDS), choices=list(many_worlds.WORLDS))
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--preset", default="default")
@@ -72,7 +73,7 @@ def main() -> int:
     missed = 0
     for world in options.worlds:
         good = close = 0
-        for seed in range(options.seeds):
+        for seed in range(options.first, options.first + options.seeds):
             one = measure(world, seed, options.samples, options.preset, options.auto)
             right = bool(one["lists"]) and one["index"] >= 0.95
             good += right

@@ -99,9 +99,16 @@ class EM:
         """How many shells of each rule are trained and mixed now."""
         return 1 if self._polishing else self.mixing.kappa
 
-    def run(self) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
-        """(memberships, rules, history); history starts with iteration 0, the start itself."""
-        z, states, history = self._best_start([self._start] if self._start is not None else self._clustered())
+    def starts(self) -> list[np.ndarray]:
+        """The memberships to start from: those given, or what each way of clustering says."""
+        return [self._start] if self._start is not None else self._clustered()
+
+    def run(self, start: np.ndarray, of: str = "") -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
+        """(memberships, rules, history); history starts with iteration 0, the start itself. `of` names it in views."""
+        self._polishing = False
+        begin, z = time.perf_counter(), self.floored(start)
+        states = [self._begin(z[:, j], j, of) for j in range(z.shape[1])]
+        history = [self._record(0, z, states, (np.inf, begin), ())]
         z = self._iterate(z, states, history, self.mixing.iterations)
         self._polishing = self.mixing.polish > 0
         z = self._iterate(z, states, history, self.mixing.polish)
@@ -109,7 +116,10 @@ class EM:
             before = [state.shells.top(1) for state in states]
             likelihood = self._likelihoods(states)
             others = [-np.delete(likelihood, j, axis=1).max(axis=1) for j in range(z.shape[1])]
-            states[:] = [self._begin(z[:, j], j, f", again ({number + 1})", others[j]) for j in range(z.shape[1])]
+            lost, again = self.starved(z), f"{of}, again ({number + 1})"
+            states[:] = [
+                states[j] if j in lost else self._begin(z[:, j], j, again, others[j]) for j in range(z.shape[1])
+            ]
             if [state.shells.top(1) for state in states] == before:
                 break
             z = self._iterate(z, states, history, self.mixing.polish)
@@ -127,27 +137,11 @@ class EM:
             change = float(np.abs(fresh - z)[self.weights > 0].mean())
             z = fresh
             history.append(self._record(len(history), z, states, (change, begin), starved))
-            if self.listener:
-                self.listener.iteration(history[-1], self.mixing.most)
             if change < self.mixing.tolerance:
                 break
         return z
 
     # -- start --------------------------------------------------------------------------------------------------
-
-    def _best_start(self, starts: Sequence[np.ndarray]) -> tuple[np.ndarray, list[RuleState], list[Iteration]]:
-        """The start whose rules, once searched for, explain the samples best; with its record as iteration 0."""
-        tried = []
-        for number, start in enumerate(starts):
-            begin = time.perf_counter()
-            z = self.floored(start)
-            of = f", start {number + 1} of {len(starts)}" if len(starts) > 1 else ""
-            states = [self._begin(z[:, j], j, of) for j in range(z.shape[1])]
-            tried.append((z, states, self._record(0, z, states, (np.inf, begin), ())))
-        z, states, first = max(tried, key=lambda one: one[2].log_likelihood)
-        if self.listener:
-            self.listener.iteration(first, self.mixing.most)
-        return z, states, [first]
 
     def _clustered(self) -> list[np.ndarray]:
         view = self.listener.stage("one rule for all samples") if self.listener else None
@@ -196,13 +190,19 @@ class EM:
             bystanders=self.mixing.bystanders * (10.0 if self._polishing else 1.0),
         )
 
+    def starved(self, z: np.ndarray) -> tuple[int, ...]:
+        """The rules that have lost their samples: next to no membership, or none to train or to validate on."""
+        mass = self.weights @ z
+        least = max(2.0, 0.01 * self.weights.sum() / z.shape[1])
+        kept = z >= NEGLIGIBLE * z.max(axis=0)
+        some = [(kept * part[:, None] > 0).any(axis=0) for part in (self.plan.training, self.plan.validation)]
+        return tuple(j for j in range(z.shape[1]) if mass[j] < least or not (some[0][j] and some[1][j]))
+
     # -- M-step -------------------------------------------------------------------------------------------------
 
     def _m_step(self, z: np.ndarray, states: Sequence[RuleState]) -> tuple[int, ...]:
         """Train, vote, train what is new; the numbers of rules that have lost their samples and keep what they had."""
-        mass = self.weights @ z
-        least = max(2.0, 0.01 * self.weights.sum() / z.shape[1])
-        starved = tuple(j for j in range(z.shape[1]) if mass[j] < least)
+        starved = self.starved(z)
         plans: dict[int, Plan] = {}
         for j, state in enumerate(states):
             if j in starved:
@@ -303,4 +303,7 @@ class EM:
         mean = float(self.weights @ likelihood / self.weights.sum())
         change, begin = timing
         seconds = time.perf_counter() - begin
-        return Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
+        done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
+        if self.listener:
+            self.listener.iteration(done, self.mixing.most)
+        return done

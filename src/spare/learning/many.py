@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spare.errors import FitError
 from spare.experience import Experience
 from spare.learning.em import EM, EMListener, Iteration, Mixing, RuleState
 from spare.learning.extract import Extractor, default_variance
@@ -62,9 +63,20 @@ def learn_rules(
     `finish` is how the rules are trained in the end, if otherwise than in EM.
     """
     em = EM(extractor, plan, mixing, listener, start)
-    z, states, history = em.run()
-    shells, merged = _merge(z, [state.shells.top(1)[0] for state in states])
-    fitted, merged = _trained(em, shells, merged, finish)
+    starts = em.starts()
+    runs, failure = [], None
+    for number, one in enumerate(starts):
+        try:
+            z, states, history = em.run(one, f" (start {number + 1} of {len(starts)})" if len(starts) > 1 else "")
+        except FitError as error:  # a cluster too small to learn from: another start may do
+            failure = error
+            continue
+        shells, merged = _merge(em, z, [state.shells.top(1)[0] for state in states])
+        score, fitted, merged = _trained(em, shells, merged, finish)
+        runs.append((score, fitted, merged, z, states, history))
+    if failure is not None and not runs:
+        raise failure
+    _, fitted, merged, z, states, history = max(runs, key=lambda run: run[0])
     order = np.argsort(-(em.weights @ merged), kind="stable")
     fitted, merged = [fitted[j] for j in order], merged[:, order]
     model = Model(extractor.experience.domain, [f.rule(extractor) for f in fitted], _default(extractor, plan, fitted))
@@ -73,8 +85,12 @@ def learn_rules(
     return ManyResult(extractor.action, model, mixture, shares, merged, tuple(history), em.single)
 
 
-def _trained(em: EM, shells: Sequence[Shell], z: np.ndarray, finish: Plan | None) -> tuple[list[Fitted], np.ndarray]:
-    """Each rule trained on its own samples, and whose they are: EM's, or the model's where that explains more.
+def _trained(
+    em: EM, shells: Sequence[Shell], z: np.ndarray, finish: Plan | None
+) -> tuple[float, list[Fitted], np.ndarray]:
+    """(score, rules, memberships): each rule trained on its own samples, EM's or the model's, whichever explains more.
+
+    The score is the mean log p of validation samples.
 
     A model uses, for each sample, the most specific rule that applies, whatever EM thought of the sample; a rule that
     was not shown all it will be used for can be far off there.
@@ -83,23 +99,33 @@ def _trained(em: EM, shells: Sequence[Shell], z: np.ndarray, finish: Plan | None
     fires = _fires(applies, np.array([1 + len(shell) for shell in shells]))
     best: tuple[float, list[Fitted], np.ndarray] | None = None
     for memberships in (z, _as_used(z, fires)):
-        if best is not None and (
-            np.allclose(memberships, best[2], atol=em.mixing.floor) or np.any(em.weights @ memberships < 2)
-        ):
+        if best is not None and (np.allclose(memberships, best[2], atol=em.mixing.floor) or em.starved(memberships)):
             continue
         jobs = []
         for j, shell in enumerate(shells):
             own = dataclasses.replace(em.rule_plan(memberships[:, j], j, base=finish), bystanders=0.0)
             jobs.append(((shell, shell), own))
         fitted = fit_jobs(em.extractor, jobs, em.plan.threads)
-        terms = np.stack([np.where(fires[:, j], one.log_prob, -np.inf) for j, one in enumerate(fitted)])
-        judged = fires.any(axis=1) & (em.plan.validation > 0)
-        joint = np.logaddexp.reduce(terms, axis=0) - np.log(np.maximum(fires.sum(axis=1), 1))
-        mean = float(em.plan.validation[judged] @ joint[judged]) if judged.any() else 0.0
-        if best is None or mean > best[0]:
-            best = mean, fitted, memberships
+        score = _score(em, fitted, fires)
+        if best is None or score > best[0]:
+            best = score, fitted, memberships
     assert best is not None
-    return best[1], best[2]
+    return best
+
+
+def _score(em: EM, fitted: Sequence[Fitted], fires: np.ndarray) -> float:
+    """Mean log p of the validation samples under the model of these rules; by its default where none of them fires."""
+    data = em.extractor.experience
+    total = _default(em.extractor, em.plan, fitted) + data.domain.resolutions**2
+    dynamic = list(data.domain.dynamic)
+    moved = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
+    still = -0.5 * np.add.reduceat(
+        (np.square(moved) / total + np.log(2 * np.pi * total)).sum(axis=1), data.offsets[:-1]
+    )
+    terms = np.stack([np.where(fires[:, j], one.log_prob, -np.inf) for j, one in enumerate(fitted)])
+    joint = np.logaddexp.reduce(terms, axis=0) - np.log(np.maximum(fires.sum(axis=1), 1))
+    used = em.plan.validation > 0
+    return float(em.plan.validation[used] @ np.where(fires.any(axis=1), joint, still)[used] / em.plan.validation.sum())
 
 
 def _fires(applies: np.ndarray, score: np.ndarray) -> np.ndarray:
@@ -115,13 +141,18 @@ def _as_used(z: np.ndarray, fires: np.ndarray) -> np.ndarray:
     return np.where(total > 0, inside / np.maximum(total, 1e-300), z)
 
 
-def _merge(z: np.ndarray, shells: Sequence[Shell]) -> tuple[list[Shell], np.ndarray]:
-    """Distinct shells in order of appearance, and the summed memberships of the rules that have them."""
-    distinct = list(dict.fromkeys(shells))
+def _merge(em: EM, z: np.ndarray, shells: Sequence[Shell]) -> tuple[list[Shell], np.ndarray]:
+    """Distinct shells in order of appearance, and the summed memberships of the rules that have them.
+
+    A rule that has lost its samples is left out, as long as there is another.
+    """
+    lost = em.starved(z)
+    kept = [j for j in range(len(shells)) if j not in lost] or list(range(len(shells)))
+    distinct = list(dict.fromkeys(shells[j] for j in kept))
     merged = np.zeros((len(z), len(distinct)))
-    for j, shell in enumerate(shells):
-        merged[:, distinct.index(shell)] += z[:, j]
-    return distinct, merged
+    for j in kept:
+        merged[:, distinct.index(shells[j])] += z[:, j]
+    return distinct, merged / merged.sum(axis=1, keepdims=True)
 
 
 def _default(extractor: Extractor, plan: Plan, fitted: Sequence[Fitted]) -> np.ndarray:

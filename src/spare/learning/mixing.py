@@ -12,20 +12,20 @@ from spare.learning.clustering import Clustering
 class Mixing:
     """Settings of the many-rule learner.
 
-    rules K; clustering: how memberships start; of several, the one whose rules explain the samples best once they are
-    searched for; kappa: trained shells per rule; epsilon: weight kept for unexplored shells; iterations and tolerance
-    (mean absolute change of memberships) say when to stop; floor: the smallest membership; restart: give a rule
-    that lost its samples the worst-explained ones; warm: continue training networks whose samples hardly changed;
-    bystanders: imagined objects per sample that did not move, in each rule's default variance. Where every object of
-    a rule's own samples is predicted, only samples that belong elsewhere would set it, and they would never leave;
-    margin: nats per pointer by which a longer shell must be better to get weight from a search or a sample's vote (0
-    in the paper): where two shells say the same, chance would decide otherwise;
+    rules K; clustering: how memberships start; with several, EM runs from each, and the rules that explain the
+    validation samples best are kept; kappa: trained shells per rule; epsilon: weight kept for unexplored shells;
+    iterations and tolerance (mean absolute change of memberships) say when to stop; floor: the smallest membership;
+    restart: give a rule that lost its samples the worst-explained ones; warm: continue training networks whose
+    samples hardly changed; bystanders: imagined objects per sample that did not move, in each rule's default
+    variance. Where every object of a rule's own samples is predicted, only samples that belong elsewhere would set
+    it, and they would never leave; margin: nats per pointer by which a longer shell must be better to get weight
+    from a search or a sample's vote (0 in the paper): where two shells say the same, chance would decide otherwise;
     polish: last iterations in which each rule has its heaviest shell alone (as in the final model), ten times the
     bystanders, no claim on samples that it does not apply to while another rule does, and memberships follow from
-    likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default or
-    the empty-lists rule kept with the wrong rule go to the right one;
-    searches: how often each rule's lists are searched for again on the samples it then has, each time followed by
-    more such iterations: votes only choose among shells that were explored when samples were still mixed up.
+    likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default
+    or the empty-lists rule kept with the wrong rule go to the right one; searches: how often each rule's lists are
+    searched for again on the samples it then has, each time followed by more such iterations: votes only choose
+    among shells that were explored when samples were still mixed up.
     """
 
     rules: int
