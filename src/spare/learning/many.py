@@ -14,7 +14,7 @@ import numpy as np
 
 from spare.errors import FitError
 from spare.experience import Experience
-from spare.learning.em import EM, EMListener, Iteration, Mixing, RuleState
+from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
 from spare.learning.extract import Extractor, default_variance
 from spare.learning.fit import Fitted, Plan, fit_jobs
 from spare.learning.statistics import paired_improvement
@@ -99,7 +99,9 @@ def _trained(
     fires = _fires(applies, np.array([1 + len(shell) for shell in shells]))
     best: tuple[float, list[Fitted], np.ndarray] | None = None
     for memberships in (z, _as_used(z, fires)):
-        if best is not None and (np.allclose(memberships, best[2], atol=em.mixing.floor) or em.starved(memberships)):
+        covered = all(_covers(em, shell, memberships[:, j]) for j, shell in enumerate(shells))
+        same = best is not None and np.allclose(memberships, best[2], atol=em.mixing.floor)
+        if best is not None and (same or not covered or em.starved(memberships)):
             continue
         jobs = []
         for j, shell in enumerate(shells):
@@ -144,15 +146,23 @@ def _as_used(z: np.ndarray, fires: np.ndarray) -> np.ndarray:
 def _merge(em: EM, z: np.ndarray, shells: Sequence[Shell]) -> tuple[list[Shell], np.ndarray]:
     """Distinct shells in order of appearance, and the summed memberships of the rules that have them.
 
-    A rule that has lost its samples is left out, as long as there is another.
+    A rule that has lost its samples is left out, as long as there is another; one whose shell applies to none of its
+    samples, all of them explained by its empty lists, has empty lists.
     """
     lost = em.starved(z)
+    shells = [shell if _covers(em, shell, z[:, j]) else em.empty for j, shell in enumerate(shells)]
     kept = [j for j in range(len(shells)) if j not in lost] or list(range(len(shells)))
     distinct = list(dict.fromkeys(shells[j] for j in kept))
     merged = np.zeros((len(z), len(distinct)))
     for j in kept:
         merged[:, distinct.index(shells[j])] += z[:, j]
     return distinct, merged / merged.sum(axis=1, keepdims=True)
+
+
+def _covers(em: EM, shell: Shell, column: np.ndarray) -> bool:
+    """Whether the shell applies to a training sample that has more than a negligible membership."""
+    mine = (column >= NEGLIGIBLE * column.max()) & (em.plan.training > 0)
+    return bool((em.extractor.table(shell, shell).applies & mine).any())
 
 
 def _default(extractor: Extractor, plan: Plan, fitted: Sequence[Fitted]) -> np.ndarray:
