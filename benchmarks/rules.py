@@ -13,6 +13,7 @@ import argparse
 import pathlib
 import sys
 import time
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -28,7 +29,7 @@ LONGEST = 3
 """The most references a rule may have; the longest true list has two."""
 
 
-def measure(world: str, seed: int, samples: int, preset: str, auto: bool) -> dict[str, float | bool | str]:
+def measure(world: str, seed: int, samples: int, preset: str, auto: bool) -> dict[str, Any]:
     """One seed of one world."""
     acts = many_worlds.WORLDS[world]
     data, labels = many_worlds.generate(acts, samples + 300, seed)
