@@ -210,9 +210,10 @@ def test_a_checkpoint_of_other_data_is_refused_unless_forced(tmp_path) -> None:
 def test_two_known_rules_are_told_apart() -> None:
     """One acts where somebody stands to the right, the other where nobody does; both apply to the former."""
     acts = many_worlds.WORLDS["two"]
-    data, labels = many_worlds.generate(acts, 360, seed=3)
-    preset = quick(training={"hidden": (32,), "steps": 500}, max_references=1)
-    result = spare.fit(many_worlds.domain, data, seed=0, preset=preset, rules=Mixing(2, iterations=3, polish=2))
+    data, labels = many_worlds.generate(acts, 300, seed=3)
+    preset = quick(training={"hidden": (32,), "steps": 400}, max_references=1)
+    mixing = Mixing(2, clustering=Clustering(), iterations=2, polish=2)
+    result = spare.fit(many_worlds.domain, data, seed=0, preset=preset, rules=mixing)
     (many,) = result.history
     assert isinstance(many, ManyResult)
     assert {share.shell for share in many.shares} == {act.shell for act in acts}
