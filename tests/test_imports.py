@@ -17,7 +17,7 @@ ROOT = pathlib.Path(spare.__file__).parent
 # From low to high: a module imports only what stands before it, or its own group or package.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("names",),
+    ("names", "workers"),
     ("strictjson",),
     ("thrift",),
     ("atomic", "tensors", "schemas", "footer"),

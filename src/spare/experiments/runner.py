@@ -10,11 +10,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +22,7 @@ from spare.experiments.experiment import Experiment, Results
 from spare.experiments.kinds import compute, data_of
 from spare.experiments.page import write_page
 from spare.experiments.store import Store, identity, write_json
+from spare.workers import follow, fresh_pool
 
 RESTARTS = 3
 """How many times workers may die before what is left is given up."""
@@ -109,18 +107,18 @@ def cost(cell: Cell) -> float:
 
 def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> Any:
     """(cell, record) as they are finished, in any order."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     left = dict(sorted(distinct(cells).items(), key=lambda item: -cost(item[1])))
     for deaths in range(RESTARTS + 1):
         if not left:
             return
-        pool = Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered")
         try:
-            results: Any = pool(delayed(_one)(cell, store.data, cache, os.getpid()) for cell in list(left.values()))
-            for key, record in results:
-                yield left.pop(key), record
+            with fresh_pool(min(jobs, len(left))) as processes:
+                tasks = [delayed(_one)(cell, store.data, cache, os.getpid()) for cell in left.values()]
+                for key, record in processes(tasks):
+                    yield left.pop(key), record
         except BrokenProcessPool as error:
             if deaths == RESTARTS:
                 for cell in left.values():
@@ -131,18 +129,6 @@ def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> 
 
 def _one(cell: Cell, data: Any, cache: str | None, owner: int) -> tuple[str, dict[str, Any]]:
     if os.getppid() == owner:
-        _serve(owner)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's
+        follow(owner)
     return cell.key, compute(cell, data, cache)
-
-
-@functools.cache
-def _serve(owner: int) -> None:
-    """In a worker: leave Ctrl-C to the process that owns it, and do not outlive that."""
-
-    def watch() -> None:
-        while os.getppid() == owner:
-            time.sleep(1.0)
-        os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=watch, daemon=True).start()

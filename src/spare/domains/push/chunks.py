@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import threading
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy as np
 from spare.domains.push import engines
 from spare.domains.push.episode import REASONS, Sample, make_sample
 from spare.domains.push.settings import Settings
+from spare.workers import follow
 
 
 @dataclass(frozen=True)
@@ -34,21 +32,8 @@ def shared_engine(name: str) -> engines.Engine:
 
 def work(settings: Settings, start: int, stop: int, owner: int) -> Chunk:
     """`make_chunk` in a worker of process `owner`, which the worker does not outlive."""
-    if os.getppid() == owner:
-        _follow(owner)
+    follow(owner)
     return make_chunk(settings, start, stop)
-
-
-@functools.cache
-def _follow(owner: int) -> None:
-    """Look now and then if the owner is still there: one that is killed cannot tell its workers to end."""
-
-    def watch() -> None:
-        while os.getppid() == owner:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_chunk(settings: Settings, start: int, stop: int) -> Chunk:

@@ -1,0 +1,50 @@
+"""Worker processes that end with the run they were started for.
+
+joblib keeps its processes for whoever asks next, which suits simulators. It does not suit training: a process that has
+simulated grows by what JAX needs, which joblib takes for a leak, and one that has trained keeps its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+DAY = 24 * 3600
+
+
+@contextlib.contextmanager
+def fresh_pool(jobs: int) -> Iterator[Any]:
+    """A joblib `Parallel` of `jobs` new processes that yields results as they come, until the end of the block."""
+    from joblib import Parallel
+    from joblib.externals.loky import reusable_executor
+
+    reuse: Any = True
+
+    def end() -> None:
+        if jobs > 1:
+            reusable_executor.get_reusable_executor(reuse=reuse).shutdown(wait=True, kill_workers=True)
+
+    end()
+    try:
+        yield Parallel(n_jobs=max(1, jobs), return_as="generator_unordered", idle_worker_timeout=DAY)
+    finally:
+        end()
+
+
+@functools.cache
+def follow(owner: int) -> None:
+    """In a worker of process `owner`: do not outlive it. An owner that is killed cannot tell its workers to end."""
+    if os.getppid() != owner:
+        return
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
