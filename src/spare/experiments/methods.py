@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from spare.baselines.flat import PAPER, PETS, fit_flat
 from spare.baselines.graph import GraphSettings, fit_graph
 from spare.baselines.simple import no_change, oracle_references
 from spare.errors import UsageError, one_of
 from spare.experience import Experience
-from spare.learning.api import fit
+from spare.learning.api import FitResult, fit
 from spare.learning.presets import PRESETS, Preset, Training
 from spare.references import Pointer, Shell
 
@@ -41,8 +41,8 @@ def preset(name: str, effort: float) -> Preset:
 
 
 def _rules(name: str) -> Callable[..., Any]:
-    def learn(data: Experience, seed: int, effort: float) -> Any:
-        return fit(data.domain, data, seed=seed, preset=preset(name, effort), threads=1).model
+    def learn(data: Experience, seed: int, effort: float) -> FitResult:
+        return fit(data.domain, data, seed=seed, preset=preset(name, effort), threads=1)
 
     return learn
 
@@ -105,8 +105,16 @@ LABELS = {
 }
 
 
-def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Any:
-    """A transition model learned by the method of that name."""
+class Learned(NamedTuple):
+    """A transition model; `how` it was found, where there was a search."""
+
+    model: Any
+    how: FitResult | None
+
+
+def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Learned:
+    """What the method of that name makes of the data."""
     if method not in METHODS:
         raise UsageError(one_of("method", method, METHODS))
-    return METHODS[method](data, seed, effort)
+    found = METHODS[method](data, seed, effort)
+    return Learned(found.model, found) if isinstance(found, FitResult) else Learned(found, None)

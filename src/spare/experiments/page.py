@@ -45,10 +45,14 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
     return "\n".join(lines) + "\n"
 
 
-def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
+def command(experiments: Sequence[Experiment], size: Size) -> str:
+    """What to type to make the run again."""
     names = "all" if len(experiments) == len(EXPERIMENTS) else " ".join(one.name for one in experiments)
-    quick = " --quick" if size.name == "quick" else ""
-    lines = [f"`spare reproduce {names}{quick}` wrote this page."]
+    return f"spare reproduce {names}" + " --quick" * (size.name == "quick")
+
+
+def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
+    lines = [f"`{command(experiments, size)}` wrote this page."]
     if size.name == "quick":
         lines += [
             "",

@@ -20,8 +20,8 @@ from spare.experiments.claims import Claim
 from spare.experiments.data import missing
 from spare.experiments.experiment import Experiment, Results
 from spare.experiments.kinds import compute, data_of
-from spare.experiments.page import write_page
-from spare.experiments.store import Store, identity, write_json
+from spare.experiments.page import command, write_page
+from spare.experiments.store import Store, identity, now, write_json
 from spare.workers import follow, fresh_pool
 
 RESTARTS = 3
@@ -93,7 +93,15 @@ def conclude(
     plain = {name: [claim.as_dict() for claim in those] for name, those in claims.items()}
     write_json(
         store.folder / "claims.json",
-        {"run": identity(store.size), "claims": plain, "failed": failed, "seconds": round(seconds, 1)},
+        {
+            "run": identity(store.size),
+            "command": command(experiments, store.size),
+            "finished": now(),
+            "claims": plain,
+            "failed": failed,
+            "seconds": round(seconds, 1),
+            "cells": len(cells),
+        },
     )
     write_page(store.folder / "reproduction.md", experiments, pictures, summary, store.size)
     return summary

@@ -11,7 +11,9 @@ import numpy as np
 from spare.domains import push
 from spare.experience import Experience, concatenate
 from spare.experiments.data import Dataset, stacks, unseen
+from spare.experiments.learned import learned, ranks
 from spare.experiments.methods import learn
+from spare.experiments.scenes import scenes
 from spare.learning.pointing import Pointing
 from spare.model import Model
 
@@ -23,20 +25,32 @@ def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
 
 
 def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
-    """One method on one number of extra blocks and of training pushes; see `scores`."""
+    """One method on one number of extra blocks and of training pushes; see `scores`.
+
+    learned: for rules, how they were found (see `learned.py`), with a few pushes to draw in the first run of ours.
+    """
     train, test = (one.load(folder) for one in score_data(settings, seed))
-    model = learn(settings["method"], train, seed, settings["effort"])
-    return scores(model, test)
+    model, how = learn(settings["method"], train, seed, settings["effort"])
+    result = scores(model, test)
+    result |= {"ranks": ranks(model, test, push.stack_mask(test)), "data": [train.fingerprint, test.fingerprint]}
+    if how is not None:
+        result["learned"] = learned(how)
+        if seed == 0 and settings["method"] == "spare":
+            result["learned"]["scenes"] = scenes(model, test)
+    return result
 
 
 def scores(model: Any, test: Experience) -> dict[str, Any]:
     """Nats per value of the stack, of the others, of all; per transition; for rules, what they point at.
 
-    covers: the share of pushes in which a rule predicts exactly the blocks of the stack.
+    error: root mean squared distance, in mm, from where a block of the stack was expected; covers: the share of pushes
+    in which a rule predicts exactly the blocks of the stack.
     """
     stack = push.stack_mask(test)
     values = model.log_prob_values(test)
+    apart = (model.mean(test) - test.next_values)[stack, :3].astype(np.float64)
     result: dict[str, Any] = {
+        "error": 1000 * float(np.sqrt(np.square(apart).sum(axis=1).mean())),
         "stack": float(values[stack].mean()),
         "others": float(values[~stack].mean()) if (~stack).any() else None,
         "all": float(values.mean()),
@@ -66,7 +80,7 @@ def mixed(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     sets = [one.load(folder) for one in mixed_data(settings, seed)]
     half = len(settings["extras"])
     joined = concatenate(sets[:half]).shuffle(seed)
-    model = learn(settings["method"], joined, seed, settings["effort"])
+    model, _ = learn(settings["method"], joined, seed, settings["effort"])
     tested = {str(extra): scores(model, test) for extra, test in zip(settings["extras"], sets[half:], strict=True)}
     return {"by_extra": tested, "samples": len(joined)}
 

@@ -1,6 +1,6 @@
 """The results folder: one file per finished cell, whole or not there, so that an interrupted run goes on.
 
-run.json             version and size of the run that the folder belongs to
+run.json             version and size of the run that the folder belongs to; when and with what it was begun
 cells/<key>.json     kind, settings, seed, seconds, and the values (or the error) of one cell
 data/                push data that cells share
 figures/             PNG, SVG and CSV of every figure and table
@@ -10,9 +10,12 @@ reproduction.md      all of it as one page
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import json
+import os
 import pathlib
+import platform
 from typing import Any
 
 from spare.atomic import replacing
@@ -25,6 +28,28 @@ FORMAT = 1
 def identity(size: Size) -> dict[str, Any]:
     """What a results folder belongs to."""
     return {"format": FORMAT, "spare": importlib.metadata.version("spare-models"), "size": size.name}
+
+
+def circumstances() -> dict[str, Any]:
+    """When and with what a run is made: time, versions, machine."""
+    parts = ("jax", "equinox", "optax", "numpy", "pybullet")
+    versions = {}
+    for name in parts:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "time": now(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def now() -> str:
+    """The time to the second, with its zone."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 class Store:
@@ -42,7 +67,7 @@ class Store:
         else:
             for part in (folder, self.cells, self.data, self.figures):
                 _make(part)
-            write_json(path, identity(size))
+            write_json(path, {**identity(size), **circumstances()})
         for part in (self.cells, self.data, self.figures):
             _make(part)
 
