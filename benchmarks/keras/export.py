@@ -57,7 +57,7 @@ class Exporter:
         key = json.dumps(pointers)
         if key not in self._written:
             path = self.folder / f"round{len(self._written)}.npz"
-            self._write(path, self._shells(pointers))
+            self.write(path, self._shells(pointers))
             self._written[key] = path
         return self._written[key]
 
@@ -68,7 +68,8 @@ class Exporter:
         shell = Shell(roles, tuple(Pointer(name, tuple(arguments)) for name, arguments in pointers))
         return [shell.extend(pointer) for pointer in next_pointers(self.data.domain.references, shell.slots)]
 
-    def _write(self, path: pathlib.Path, shells: list[Shell]) -> None:
+    def write(self, path: pathlib.Path, shells: list[Shell]) -> None:
+        """The tables of these shells, in order, as one .npz file."""
         labels = [
             {"name": shell.show(self.roles), "pointers": [[p.reference, list(p.arguments)] for p in shell]}
             for shell in shells

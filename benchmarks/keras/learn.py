@@ -80,8 +80,10 @@ def variance_loss(floor, settings):
     return loss
 
 
-def train(x, y, floor, usable, settings):
-    """(mean, variance) of every row after the five phases, in normalised units."""
+def train(x, y, floor, weights, settings):
+    """(mean, variance) of every row after the five phases, in normalised units; rows of weight 0 are left out."""
+    usable = weights > 0
+    own = None if (weights[usable] == weights[usable][0]).all() else weights[usable]
     nets = {"mean": network(x.shape[1], y.shape[1], settings), "variance": network(x.shape[1], y.shape[1], settings)}
     extra = {"jit_compile": True, "steps_per_execution": settings["steps_at_once"]} if settings["tuned"] else {}
     for name, loss in (("mean", mean_loss), ("variance", variance_loss(floor, settings))):
@@ -96,7 +98,7 @@ def train(x, y, floor, usable, settings):
         mean, variance = now()
         target = np.concatenate([y, variance], axis=1) if phase == "mean" else np.square(y - mean)
         options = {"batch_size": settings["batch"], "epochs": settings["epochs"], "shuffle": True, "verbose": 0}
-        nets[phase].fit(x[usable], target[usable], **options)
+        nets[phase].fit(x[usable], target[usable], sample_weight=own, **options)
     return now()
 
 
@@ -113,7 +115,8 @@ def learn(candidate: Candidate, world: World) -> np.ndarray:
     keep = candidate.applies[:, None]
     normal_x = np.where(keep, (candidate.x - x_mean) / x_scale, 0.0).astype(np.float32)
     normal_y = np.where(keep[:, :, None], (candidate.y - y_mean) / y_scale, 0.0).astype(np.float32)
-    mean, variance = train(normal_x, normal_y.reshape(world.total, -1), floor, usable, world.settings)
+    weights = np.where(usable, world.training, 0.0)
+    mean, variance = train(normal_x, normal_y.reshape(world.total, -1), floor, weights, world.settings)
     mean = y_mean + y_scale * mean.astype(np.float64).reshape(-1, *slots)
     variance = np.square(y_scale) * variance.astype(np.float64).reshape(-1, *slots)
     return np.where(candidate.applies, loss_of(candidate, world, usable, (mean, variance)), np.nan)
