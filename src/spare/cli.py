@@ -18,6 +18,7 @@ from spare.commands.generate import Generate
 from spare.commands.inspect import Inspect
 from spare.commands.predict import Predict
 from spare.commands.render import Render
+from spare.commands.report import Report
 from spare.commands.reproduce import Reproduce
 from spare.commands.show import Show
 from spare.errors import SpareError
@@ -34,6 +35,7 @@ COMMANDS: dict[str, type] = {
     "render": Render,
     "demo": Demo,
     "reproduce": Reproduce,
+    "report": Report,
     "bench": Bench,
 }
 

@@ -7,6 +7,8 @@ import json
 import pathlib
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from spare.commands.common import remember_programs
 from spare.commands.live import SearchView
@@ -14,7 +16,7 @@ from spare.commands.live import SearchView
 
 @dataclasses.dataclass(frozen=True)
 class Demo:
-    """Generate push data, learn a model from it, evaluate it, explain one prediction, draw it."""
+    """Generate push data, learn a model from it, compare it with others, explain one prediction, write a report."""
 
     out: pathlib.Path = pathlib.Path("runs/demo")
     """Folder for everything the demo makes."""
@@ -24,10 +26,8 @@ class Demo:
     """Seed of data and learning."""
 
     def run(self) -> int:
-        """Do it, step by step, saying what happens."""
+        """Do it, step by step, saying what happens; the last line is the report's path."""
         remember_programs()
-        import spare
-        from spare import diagram
         from spare.domains import push
         from spare.learning.engine import cores
 
@@ -40,35 +40,96 @@ class Demo:
         train.save(self.out / "train.parquet")
         test.save(self.out / "test.parquet")
         self._say(f"2. Learning from {len(train)} of them which objects matter, and what happens to those")
-        result = spare.fit(push.domain, train, seed=self.seed, listener=self._view)
-        result.model.save(self.out / "model.spare")
-        (self.out / "rules.svg").write_text(diagram.svg(result.model))
-        print(f"\n{result.model}\n")
+        models, seconds, how = self._learn(train)
+        print(f"\n{how.model}\n")
         self._say(f"3. How good is it on {len(test)} pushes it has not seen?")
-        self._score(result.model, test)
+        methods = self._compare(models, seconds, test)
         self._say("4. One of them, explained")
-        print(result.model.predict(test.states[0], test.actions[0]).explain(test.next_states[0]))
-        self._say(f"done in {time.perf_counter() - begin:.0f} s; model, data, rules and scores are in")
-        print(self.out)
+        print(how.model.predict(test.states[0], test.actions[0]).explain(test.next_states[0]))
+        page = self._report(how, methods, (train, test), begin)
+        self._say(f"done in {time.perf_counter() - begin:.0f} s; model, data, rules, scores and figures are beside")
+        print(page)
         return 0
+
+    def _learn(self, train: Any) -> tuple[dict[str, Any], dict[str, float], Any]:
+        """Ours, saved with its diagram, and the others: models and seconds by method."""
+        import spare
+        from spare import diagram
+        from spare.baselines.flat import fit_flat
+        from spare.baselines.graph import GraphSettings, fit_graph
+        from spare.baselines.simple import no_change
+        from spare.domains import push
+        from spare.experiments.methods import MEMBERS
+
+        start = time.perf_counter()
+        how = spare.fit(push.domain, train, seed=self.seed, listener=self._view)
+        seconds = {"spare": time.perf_counter() - start}
+        how.model.save(self.out / "model.spare")
+        (self.out / "rules.svg").write_text(diagram.svg(how.model), "utf-8")
+        models: dict[str, Any] = {"spare": how.model}
+        graph = GraphSettings(members=MEMBERS)  # an ensemble, as ours is
+        others: dict[str, Callable[[], Any]] = {
+            "graph": lambda: fit_graph(push.domain, train, seed=self.seed, settings=graph),
+            "flat": lambda: fit_flat(push.domain, train, seed=self.seed),
+            "no-change": lambda: no_change(push.domain, train),
+        }
+        for name, learn in others.items():
+            start = time.perf_counter()
+            models[name] = learn()
+            seconds[name] = time.perf_counter() - start
+        return models, seconds, how
 
     def _view(self, action: str) -> SearchView:
         from spare.domains import push
 
         return SearchView(action, push.domain.action(action).objects, 4)
 
-    def _score(self, model: object, test: object) -> None:
-        import numpy as np
-
+    def _compare(self, models: dict[str, Any], seconds: dict[str, float], test: Any) -> dict[str, Any]:
+        """Scores of every method, printed as a table and written to evaluation.json."""
         import spare
+        from spare.experiments.methods import LABELS
+        from spare.experiments.run import scored
 
-        still = spare.Model(model.domain, [], np.zeros(3))  # type: ignore[attr-defined]
-        scores = {"SPARE": spare.evaluate(model, test, seed=0), "nothing moves": spare.evaluate(still, test, seed=0)}  # type: ignore[arg-type]
-        for name, score in scores.items():
-            error = 1000 * max(score.rmse_moved["x"], score.rmse_moved["y"])
-            print(f"   {name:14s} {score.per_value_moved:10.2f} nats per value of moved blocks, error {error:6.1f} mm")
-        text = json.dumps({name: score.as_dict() for name, score in scores.items()}, indent=1)
-        (self.out / "evaluation.json").write_text(text)
+        methods = {}
+        print(f"   {'':16s}{'nats per value of moved blocks':>32s}{'error, mm':>12s}{'learned in':>12s}")
+        for name, model in models.items():
+            one = scored(model, test, label=LABELS[name], seconds=seconds[name])
+            methods[name] = one
+            error = one["errors"]["error, mm"]
+            print(f"   {LABELS[name]:16s}{one['nats']:32.2f}{error:12.1f}{seconds[name]:10.0f} s", flush=True)
+        full = {LABELS[name]: spare.evaluate(model, test, seed=0).as_dict() for name, model in models.items()}
+        (self.out / "evaluation.json").write_text(json.dumps(full, indent=1), "utf-8")
+        return methods
+
+    def _report(self, how: Any, methods: dict[str, Any], data: tuple[Any, Any], begin: float) -> pathlib.Path:
+        """run.json, figures/ and report.html."""
+        from spare.experiments.learned import learned
+        from spare.experiments.run import save_run
+        from spare.experiments.scenes import scenes
+        from spare.experiments.store import read_json
+        from spare.report.render import write
+        from spare.report.run import run_document
+
+        train, test = data
+        record = {
+            "title": "What SPARE learned from a few pushes",
+            "about": f"A robot pushes stacks of three blocks among four others. From {len(train)} pushes SPARE learned "
+            f"which blocks matter and where they go; {len(test)} pushes that it has not seen tell how well.",
+            "learned": {**learned(how), "scenes": scenes(how.model, test)},
+            "methods": methods,
+            "caption": f"{len(test)} unseen pushes, blocks that moved by more than 1 mm; higher nats and lower errors "
+            f"are better. All learned from the same {len(train)} pushes.",
+            "figures": [[f"{len(train)}", "training pushes"], [f"{methods['spare']['seconds']:.0f} s", "to learn"]],
+            "facts": {
+                "command": f"spare demo --samples {self.samples} --seed {self.seed}",
+                "whole demo": f"{time.perf_counter() - begin:.0f} s",
+                "test data": test.fingerprint,
+            },
+        }
+        save_run(self.out / "run.json", record)
+        page = self.out / "report.html"
+        write(run_document(self.out / "run.json", read_json(self.out / "run.json")), page)
+        return page
 
     @staticmethod
     def _say(text: str) -> None:

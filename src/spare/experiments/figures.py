@@ -68,12 +68,22 @@ class Picture:
         """Write <name>.png, .svg and .csv; the paths."""
         figure = self._draw()
         paths = _write(figure, folder, self.name)
-        rows = [
+        head, *rows = self.rows()
+        return [*paths, _csv(folder / f"{self.name}.csv", head, rows)]
+
+    def rows(self) -> list[list[Any]]:
+        """The numbers as a table, its head first; limits that do not exist are empty."""
+        head = ["curve", self.x, "mean", "low", "high", "runs"]
+        return [head] + [
             [curve.label, x, *(one if math.isfinite(one) else "" for one in point[:3]), point.runs]
             for curve in self.curves
             for x, point in zip(curve.x, curve.y, strict=True)
         ]
-        return [*paths, _csv(folder / f"{self.name}.csv", ["curve", self.x, "mean", "low", "high", "runs"], rows)]
+
+    def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """What the left and the right axis show."""
+        sides = [[curve for curve in self.curves if curve.right == right] for right in (False, True)]
+        return self._limits(sides[0]), self._limits(sides[1])
 
     def _draw(self) -> Any:
         figure, axes = _blank()
@@ -92,9 +102,9 @@ class Picture:
         if second is not None:
             second.set_ylabel(self.right)
             second.spines[["top"]].set_visible(False)
-            second.set_ylim(*self._limits([curve for curve in self.curves if curve.right]))
-        axes.set_ylim(*self._limits([curve for curve in self.curves if not curve.right]))
-        if self._cut():
+            second.set_ylim(*self.limits()[1])
+        axes.set_ylim(*self.limits()[0])
+        if self.cut():
             axes.text(0.99, 0.01, "lower values are cut off: see the table", transform=axes.transAxes, **_SMALL)
         lines = [*axes.get_lines(), *(second.get_lines() if second is not None else [])]
         axes.legend(
@@ -102,7 +112,8 @@ class Picture:
         )
         return figure
 
-    def _cut(self) -> bool:
+    def cut(self) -> bool:
+        """Whether something is below what is shown."""
         lowest = min((one.mean for curve in self.curves for one in curve.y if math.isfinite(one.mean)), default=0.0)
         return self.floor is not None and lowest < self.floor
 

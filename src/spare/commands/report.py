@@ -1,0 +1,83 @@
+"""`spare report`: one HTML page about a run, from its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Annotated, Any
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Write one self-contained HTML page about results, a demo's folder, or a model and data."""
+
+    source: Annotated[pathlib.Path, tyro.conf.Positional]
+    """A folder that `spare reproduce` or `spare demo` wrote, or a model file."""
+    data: Annotated[pathlib.Path | None, tyro.conf.Positional] = None
+    """With a model file: unseen transitions to judge it by."""
+    out: pathlib.Path | None = None
+    """Where the page goes; report.html in the folder, or beside the model, when not given."""
+    domain: str | None = None
+    """A domain of your own, with a model file: package.module:name."""
+
+    def run(self) -> int:
+        """Read, write, say where."""
+        from spare.commands.common import check_target
+        from spare.report.render import write
+
+        folder = self.source if self.source.is_dir() else self.source.parent
+        out = self.out or folder / "report.html"
+        check_target(out)
+        write(self._document(), out)
+        print(out)
+        return 0
+
+    def _document(self) -> Any:
+        from spare.errors import FileError, UsageError
+        from spare.experiments.store import read_json
+        from spare.report.results import results_document
+        from spare.report.run import run_document
+
+        if not self.source.exists():
+            raise FileError(f"{self.source}: there is no such file or folder")
+        if not self.source.is_dir():
+            if self.data is None:
+                raise UsageError(
+                    f"{self.source}: a report on a model also needs unseen transitions: name a second file"
+                )
+            return run_document(self.source, self._judged(self.data))
+        if self.data is not None:
+            raise UsageError(f"{self.data}: data are named with a model file, not with a folder of results")
+        if not (self.source / "run.json").is_file():
+            raise FileError(f"{self.source}: no run.json in it; name a folder of `spare reproduce` or `spare demo`")
+        record = read_json(self.source / "run.json")
+        if record.get("kind") == "run":
+            return run_document(self.source / "run.json", record)
+        return results_document(self.source)
+
+    def _judged(self, data: pathlib.Path) -> dict[str, Any]:
+        """The record of a model that was learned elsewhere."""
+        from spare.baselines.simple import no_change
+        from spare.commands.common import load_data, load_model, remember_programs
+        from spare.experiments.learned import told
+        from spare.experiments.run import FORMAT, examples, scored
+        from spare.experiments.store import circumstances
+
+        remember_programs()
+        model, test = load_model(self.source, self.domain), load_data(data, self.domain)
+        still = no_change(model.domain, test.with_domain(model.domain))
+        return {
+            "format": FORMAT,
+            "title": f"A model of {model.domain.name}",
+            "about": f"{self.source.name}, judged by the {len(test):,} transitions of {data.name}.",
+            "learned": {**told(model), "scenes": examples(model, test)},
+            "methods": {
+                "spare": scored(model, test, label="this model"),
+                "no-change": scored(still, test, label="nothing moves"),
+            },
+            "caption": "`nothing moves` knows the mean change of these very transitions.",
+            "facts": {"test data": test.fingerprint},
+            "made": circumstances(),
+        }

@@ -1,0 +1,327 @@
+// Transitions in 3-D on plain canvases: boxes in the right order, shadows, expectations as ellipses, references as arrows.
+(() => {
+  const { dot, add, cross, mix, distance, box, backToFront, hull, FACES, EDGES } = Solids;
+  const DISTANCE = 1.7, SIDE = 1.3, TIME = 2200;
+  const PALETTES = {
+    light: {
+      sky: ["#f7f8fa", "#e9edf1"], table: "#e9e5de", lines: "rgba(60,50,40,.10)", shade: "rgba(40,35,30,.17)",
+      edge: "rgba(25,28,33,.55)", ink: "#23282f", halo: "rgba(255,255,255,.92)", was: "rgba(50,58,68,.6)",
+      expect: [104, 44, 178], refer: "#0b6e4f", push: "#1a6bbf",
+      blocks: { target: [227, 88, 52], stack: [246, 184, 80], extra: [164, 180, 198], gripper: [66, 72, 82] },
+    },
+    dark: {
+      sky: ["#232a33", "#181d23"], table: "#343c46", lines: "rgba(255,255,255,.07)", shade: "rgba(0,0,0,.34)",
+      edge: "rgba(8,10,13,.75)", ink: "#e6eaef", halo: "rgba(20,24,29,.88)", was: "rgba(225,232,240,.6)",
+      expect: [205, 165, 255], refer: "#6fdcb2", push: "#6db3ff",
+      blocks: { target: [222, 92, 60], stack: [226, 170, 78], extra: [120, 136, 155], gripper: [176, 184, 194] },
+    },
+  };
+  class View {
+    constructor(figure) {
+      this.scene = JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
+      this.figure = figure;
+      this.canvas = figure.querySelector("canvas");
+      this.pen = this.canvas.getContext("2d");
+      this.last = this.scene.frames.length - 1;
+      this.at = this.last;
+      this.show = { expected: true, references: true };
+      this.paper = false;
+      this.aim();
+      this.controls(figure.querySelector(".controls"));
+      this.listen();
+      this.draw();
+    }
+
+    aim() {
+      const { objects, push } = this.scene, heading = Math.atan2(push[1][1] - push[0][1], push[1][0] - push[0][0]);
+      const points = [push[0]];
+      objects.forEach((one, i) => {
+        if (one.role !== "extra") points.push(one.pose.slice(0, 3), this.pose(i, this.last).slice(0, 3));
+      });
+      const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k])));
+      const high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
+      this.focus = low.map((v, k) => (v + high[k]) / 2);
+      this.reach = Math.min(0.4, Math.max(0.13, ...points.map((p) => distance(p, this.focus))) + 0.06);
+      this.azimuth = heading - 2.0;
+      this.elevation = 0.5;
+      this.zoom = 1;
+    }
+
+    pose(i, at) {
+      const { moving, frames, objects } = this.scene, k = moving.indexOf(i);
+      if (k < 0) return objects[i].pose;
+      const low = Math.floor(at), high = Math.min(low + 1, this.last);
+      const a = frames[low][k], b = frames[high][k], t = at - low;
+      const near = dot(a.slice(3), b.slice(3)) + a[6] * b[6] < 0 ? b.map((v, n) => (n > 2 ? -v : v)) : b;
+      const pose = mix(a, near, t), long = Math.hypot(...pose.slice(3)) || 1;
+      return pose.map((v, n) => (n > 2 ? v / long : v));
+    }
+
+    // Camera: right, up and back make a basis; a point's depth is its distance along -back from the eye.
+    look(width, height) {
+      const c = Math.cos(this.elevation), a = this.azimuth;
+      this.back = [c * Math.cos(a), c * Math.sin(a), Math.sin(this.elevation)];
+      this.right = [-Math.sin(a), Math.cos(a), 0];
+      this.up = cross(this.back, this.right);
+      this.eye = add(this.focus, this.back, DISTANCE);
+      this.scale = (this.zoom * DISTANCE * Math.min(width / 1.25, height)) / 2 / this.reach / 1.12;
+      this.middle = [width / 2, height / 2];
+    }
+
+    project(p) {
+      const v = add(p, this.focus, -1), depth = DISTANCE - dot(v, this.back), f = this.scale / depth;
+      return [this.middle[0] + f * dot(v, this.right), this.middle[1] - f * dot(v, this.up), depth];
+    }
+
+    path(points) {
+      this.pen.beginPath();
+      points.forEach((p, k) => this.pen[k ? "lineTo" : "moveTo"](p[0], p[1]));
+      this.pen.closePath();
+    }
+
+    draw() {
+      const ratio = this.paper ? 3 : Math.min(3, window.devicePixelRatio || 1);
+      const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
+      if (!width || !height) return;
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      const dark = !this.paper && window.matchMedia("(prefers-color-scheme: dark)").matches;
+      this.colours = PALETTES[dark ? "dark" : "light"];
+      this.look(width, height);
+      this.ground(width, height);
+      const boxes = this.boxes();
+      this.shadows(boxes);
+      this.pushed();
+      for (const one of backToFront(boxes, this.eye)) this.solid(one);
+      if (this.at > this.last * 0.3) this.outlines();
+      if (this.show.references) this.arrows();
+      if (this.show.expected) this.expectations();
+      this.figure.dataset.drawn = "yes";
+    }
+
+    ground(width, height) {
+      const { pen, colours } = this, sky = pen.createLinearGradient(0, 0, 0, height);
+      sky.addColorStop(0, colours.sky[0]);
+      sky.addColorStop(1, colours.sky[1]);
+      pen.fillStyle = sky;
+      pen.fillRect(0, 0, width, height);
+      const half = SIDE / 2;
+      this.path([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]].map((p) => this.project(p)));
+      pen.fillStyle = colours.table;
+      pen.fill();
+      pen.strokeStyle = colours.lines;
+      pen.lineWidth = 1;
+      for (let k = -6; k <= 6; k++) {
+        for (const [a, b] of [[[k / 10, -half, 0], [k / 10, half, 0]], [[-half, k / 10, 0], [half, k / 10, 0]]]) {
+          this.path([this.project(a), this.project(b)]);
+          pen.stroke();
+        }
+      }
+    }
+
+    boxes() {
+      const { objects, gripper } = this.scene;
+      const found = objects.map((one, i) => box(one.size, this.pose(i, this.at), one.role));
+      const low = gripper.places[Math.floor(this.at)], high = gripper.places[Math.ceil(this.at)];
+      if (low && high && this.at < this.last) {
+        const h = gripper.heading / 2, place = mix(low, high, this.at - Math.floor(this.at));
+        found.push(box(gripper.size, [...place, 0, 0, Math.sin(h), Math.cos(h)], "gripper"));
+      }
+      return found;
+    }
+
+    shadows(boxes) {
+      this.pen.fillStyle = this.colours.shade;
+      for (const one of boxes) {
+        const flat = one.corners.map((c) => [c[0] + 0.35 * c[2], c[1] + 0.5 * c[2]]);
+        this.path(hull(flat).map((p) => this.project([p[0], p[1], 0])));
+        this.pen.fill();
+      }
+    }
+
+    solid(one) {
+      const { pen, colours } = this, light = [-0.42, -0.55, 0.72], base = colours.blocks[one.kind];
+      FACES.forEach((face, f) => {
+        const n = one.normals[f], corner = one.corners[face[0]];
+        if (dot(n, add(this.eye, corner, -1)) <= 0) return;
+        const bright = 0.66 + 0.34 * Math.max(0, dot(n, light)) + 0.1 * Math.max(0, n[2]);
+        this.path(face.map((k) => this.project(one.corners[k])));
+        pen.fillStyle = `rgb(${base.map((v) => Math.min(255, Math.round(v * bright))).join()})`;
+        pen.fill();
+        pen.strokeStyle = colours.edge;
+        pen.lineWidth = 0.9;
+        pen.lineJoin = "round";
+        pen.stroke();
+      });
+    }
+
+    pushed() {
+      const [from, to] = this.scene.push, along = add(to, from, -1), long = Math.hypot(...along) || 1;
+      const d = along.map((v) => v / long), side = [-d[1], d[0], 0], tip = Math.min(0.035, long / 2), w = 0.006;
+      const at = (s, o) => this.project([from[0] + d[0] * s + side[0] * o, from[1] + d[1] * s + side[1] * o, 0.001]);
+      this.path([at(0, w), at(long - tip, w), at(long - tip, 3 * w), at(long, 0), at(long - tip, -3 * w),
+        at(long - tip, -w), at(0, -w)]);
+      this.pen.fillStyle = this.colours.push;
+      this.pen.globalAlpha = 0.85;
+      this.pen.fill();
+      this.pen.globalAlpha = 1;
+    }
+
+    outlines() {
+      const { pen } = this;
+      pen.strokeStyle = this.colours.was;
+      pen.lineWidth = 1.1;
+      pen.setLineDash([4, 4]);
+      for (const i of this.scene.moving) {
+        const one = this.scene.objects[i], was = box(one.size, one.pose, one.role);
+        for (const [a, b] of EDGES) {
+          this.path([this.project(was.corners[a]), this.project(was.corners[b])]);
+          pen.stroke();
+        }
+      }
+      pen.setLineDash([]);
+    }
+
+    arrows() {
+      const { pen, colours } = this, said = new Set();
+      this.scene.arrows.forEach(([from, to, name], k) => {
+        const a = this.project(this.pose(from, this.at)), b = this.project(this.pose(to, this.at));
+        const d = [b[0] - a[0], b[1] - a[1]], long = Math.hypot(...d) || 1;
+        const bend = (0.34 + 0.1 * k) * long + 14, side = [-d[1] / long, d[0] / long];
+        const sign = side[0] < 0 ? -1 : 1; // always to the right, so that labels stand apart from blocks
+        const c = [(a[0] + b[0]) / 2 + sign * bend * side[0], (a[1] + b[1]) / 2 + sign * bend * side[1]];
+        for (const [style, wide] of [[colours.halo, 5.5], [colours.refer, 2.4]]) {
+          pen.strokeStyle = pen.fillStyle = style;
+          pen.lineWidth = wide;
+          pen.beginPath();
+          pen.moveTo(a[0], a[1]);
+          pen.quadraticCurveTo(c[0], c[1], b[0], b[1]);
+          pen.stroke();
+          const turn = Math.atan2(b[1] - c[1], b[0] - c[0]), r = wide > 3 ? 13 : 11;
+          this.path([[b[0], b[1]], ...[-0.42, 0.42].map((o) => [b[0] - r * Math.cos(turn + o), b[1] - r * Math.sin(turn + o)])]);
+          pen.fill();
+        }
+        const mark = `${name}:${from}`;
+        if (!said.has(mark)) this.label(name, (a[0] + b[0] + 2 * c[0]) / 4 + 8, (a[1] + b[1] + 2 * c[1]) / 4, colours.refer);
+        said.add(mark);
+      });
+    }
+
+    label(text, x, y, colour) {
+      const { pen } = this;
+      pen.font = "600 13px system-ui, sans-serif";
+      pen.textBaseline = "middle";
+      pen.lineWidth = 4;
+      pen.lineJoin = "round";
+      pen.strokeStyle = this.colours.halo;
+      pen.strokeText(text, x, y);
+      pen.fillStyle = colour;
+      pen.fillText(text, x, y);
+    }
+
+    // An ellipsoid's outline is, to first order, the ellipse J C J' around the projected centre.
+    expectations() {
+      const { pen, colours } = this, [r, g, b] = colours.expect;
+      this.scene.objects.forEach((one, i) => {
+        if (!one.expected) return;
+        const v = add(one.expected, this.focus, -1), depth = DISTANCE - dot(v, this.back), f = this.scale / depth;
+        const rows = [this.right, this.up].map((u, k) =>
+          u.map((_, n) => f * (u[n] + (dot(v, u) * this.back[n]) / depth) * (k ? -1 : 1)));
+        const spread = (p, q) => p.reduce((sum, x, m) => sum + x * dot(one.covariance[m], q), 0);
+        const xx = spread(rows[0], rows[0]), xy = spread(rows[0], rows[1]), yy = spread(rows[1], rows[1]);
+        const half = (xx + yy) / 2, root = Math.hypot((xx - yy) / 2, xy), turn = Math.atan2(2 * xy, xx - yy) / 2;
+        const long = Math.sqrt(half + root), short = Math.sqrt(Math.max(half - root, 0));
+        const [x, y] = this.project(one.expected);
+        for (const [times, alpha] of [[2, 0.3], [1, 0.42]]) {
+          pen.beginPath();
+          pen.ellipse(x, y, Math.max(times * long, 2), Math.max(times * short, 2), turn, 0, 7);
+          pen.fillStyle = `rgba(${r},${g},${b},${alpha})`;
+          pen.fill();
+          pen.strokeStyle = `rgb(${r},${g},${b})`;
+          pen.lineWidth = times > 1 ? 1.6 : 0.8;
+          pen.stroke();
+        }
+        const centre = this.project(this.pose(i, this.at));
+        pen.beginPath();
+        pen.arc(centre[0], centre[1], 3.4, 0, 7);
+        pen.fillStyle = "#fff";
+        pen.fill();
+        pen.strokeStyle = "#111";
+        pen.lineWidth = 1.2;
+        pen.stroke();
+      });
+    }
+
+    // -- what a reader does ---------------------------------------------------------------------------------------
+    controls(place) {
+      const make = (tag, set) => place.appendChild(Object.assign(document.createElement(tag), set));
+      const play = make("button", { type: "button", textContent: "Play" });
+      this.range = make("input", { type: "range", min: 0, max: this.last, step: "any", value: this.last });
+      this.range.setAttribute("aria-label", "time, from before to after");
+      this.range.oninput = () => this.move(Number(this.range.value));
+      play.onclick = () => this.play();
+      for (const [name, text] of [["expected", "expected"], ["references", "references"]]) {
+        const label = make("label", {}), tick = document.createElement("input");
+        Object.assign(tick, { type: "checkbox", checked: true });
+        tick.onchange = () => { this.show[name] = tick.checked; this.draw(); };
+        label.append(tick, text);
+      }
+    }
+
+    move(at) {
+      this.at = at;
+      this.range.value = at;
+      this.draw();
+    }
+
+    play() {
+      const begin = performance.now();
+      const step = (now) => {
+        const share = Math.min(1, (now - begin) / TIME);
+        this.move(share * this.last);
+        if (share < 1) requestAnimationFrame(step);
+      };
+      requestAnimationFrame(step);
+    }
+
+    listen() {
+      const { canvas } = this, keys = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, 0.08], ArrowDown: [0, -0.08] };
+      let from = null;
+      canvas.onpointerdown = (e) => { from = [e.clientX, e.clientY]; canvas.setPointerCapture(e.pointerId); };
+      canvas.onpointerup = canvas.onpointercancel = () => { from = null; };
+      canvas.onpointermove = (e) => {
+        if (!from) return;
+        this.turn(-(e.clientX - from[0]) * 0.009, e.pointerType === "touch" ? 0 : (e.clientY - from[1]) * 0.007);
+        from = [e.clientX, e.clientY];
+      };
+      canvas.onkeydown = (e) => {
+        if (keys[e.key]) { e.preventDefault(); this.turn(...keys[e.key]); }
+        if (e.key === "+" || e.key === "-") this.nearer(e.key === "+" ? 1.15 : 1 / 1.15);
+      };
+      canvas.addEventListener("wheel", (e) => {
+        if (!e.ctrlKey) return; // the page scrolls; with Ctrl, or two fingers on a touchpad, the view zooms
+        e.preventDefault();
+        this.nearer(Math.exp(-e.deltaY / 300));
+      }, { passive: false });
+      new ResizeObserver(() => this.draw()).observe(canvas);
+      window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+      window.addEventListener("beforeprint", () => { this.paper = true; this.draw(); });
+      window.addEventListener("afterprint", () => { this.paper = false; this.draw(); });
+    }
+
+    turn(sideways, up) {
+      this.azimuth += sideways;
+      this.elevation = Math.min(1.5, Math.max(0.08, this.elevation + up));
+      this.draw();
+    }
+
+    nearer(times) {
+      this.zoom = Math.min(5, Math.max(0.4, this.zoom * times));
+      this.draw();
+    }
+  }
+
+  for (const figure of document.querySelectorAll("figure.scene")) new View(figure);
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
+})();
