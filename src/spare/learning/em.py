@@ -114,6 +114,7 @@ class EM:
         z = self._iterate(z, states, history, self.mixing.polish)
         for number in range(self.mixing.searches if self._polishing else 0):
             before = [state.shells.top(1) for state in states]
+            kept = z, [dataclasses.replace(state) for state in states], len(history)
             likelihood = self._likelihoods(states)
             others = [-np.delete(likelihood, j, axis=1).max(axis=1) for j in range(z.shape[1])]
             lost, again = self.starved(z), f"{of}, again ({number + 1})"
@@ -123,6 +124,10 @@ class EM:
             if [state.shells.top(1) for state in states] == before:
                 break
             z = self._iterate(z, states, history, self.mixing.polish)
+            if self._explained(z, states) < self._explained(*kept[:2]):  # few samples can mislead a search
+                z, states = kept[:2]
+                del history[kept[2] :]
+                break
         return z, states, history
 
     def _iterate(self, z: np.ndarray, states: list[RuleState], history: list[Iteration], most: int) -> np.ndarray:
@@ -140,6 +145,12 @@ class EM:
             if change < self.mixing.tolerance:
                 break
         return z
+
+    def _explained(self, z: np.ndarray, states: Sequence[RuleState], over: np.ndarray | None = None) -> float:
+        """Mean log p, rules mixed by their shares, of the samples weighted by `over` (of the validation samples)."""
+        over = self.plan.validation if over is None else over
+        share = self.weights @ z / self.weights.sum()
+        return float(over @ mix(share.tolist(), self._likelihoods(states).T) / over.sum())
 
     # -- start --------------------------------------------------------------------------------------------------
 
@@ -298,9 +309,7 @@ class EM:
         timing: tuple[float, float],
         starved: tuple[int, ...],
     ) -> Iteration:
-        share = self.weights @ z / self.weights.sum()
-        likelihood = mix(share.tolist(), self._likelihoods(states).T)
-        mean = float(self.weights @ likelihood / self.weights.sum())
+        mean = self._explained(z, states, self.weights)
         change, begin = timing
         seconds = time.perf_counter() - begin
         done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)

@@ -25,7 +25,8 @@ class Mixing:
     likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default
     or the empty-lists rule kept with the wrong rule go to the right one; searches: how often each rule's lists are
     searched for again on the samples it then has, each time followed by more such iterations: votes only choose
-    among shells that were explored when samples were still mixed up.
+    among shells that were explored when samples were still mixed up. What a search brings is kept only if the rules
+    then explain validation samples no worse.
     """
 
     rules: int
