@@ -1,5 +1,8 @@
 """The summary as text for a terminal and as the page docs/bench-keras.md."""
 
+import math
+import statistics
+
 
 def _speed_rows(summary: dict) -> list[list[str]]:
     rows = []
@@ -20,6 +23,12 @@ def _likelihood_rows(summary: dict) -> list[list[str]]:
         sides = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(line["means"], line["deviations"], strict=True)]
         rows.append([line["name"], line["kind"], str(line["seeds"]), *sides, _verdict(line["same"])])
     return rows
+
+
+def _by_chance(summary: dict) -> float:
+    """P(|difference of means| > both deviations together) for n seeds of equal normal sides, deviations known."""
+    seeds = statistics.median(line["seeds"] for line in summary["likelihood"])
+    return math.erfc(math.sqrt(seeds / 2))
 
 
 SPEED = ["seconds", "SPARE", "Keras", "ratio", "ratio of processor time", "wanted"]
@@ -94,7 +103,8 @@ threads: it does not see that SPARE keeps every core busy, but hardly depends on
 
 ## Likelihood
 Mean log p in nats per transition, all objects, ± standard deviation over seeds (split and initial weights both differ);
-*same* means that the means differ by no more than both deviations together. SPARE keeps a model, hence a test
+*same* means that the means differ by no more than both deviations together. That is a strict rule: two equal sides
+break it by chance in about {_by_chance(summary):.0%} of rows. SPARE keeps a model, hence a test
 likelihood, of each round's best only; a list appears for the seeds where both sides trained it.
 
 {_markdown_table([LIKELIHOOD, *_likelihood_rows(summary)])}
