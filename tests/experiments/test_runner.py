@@ -25,7 +25,10 @@ from tests.experiments.made_up import TINY
 
 
 def cells(size: Size) -> list[Cell]:
-    return [*score_cells(size, "no-change", extra=0, seeds=3), *score_cells(size, "no-such-method", extra=0, seeds=1)]
+    """Three that simulate a little, which needs nothing compiled, and one that cannot be."""
+    settings = {"extra": 0, "test": size.test, "replayed": size.replayed, "repeats": size.repeats}
+    good = [Cell("noise", settings, seed) for seed in range(3)]
+    return [*good, *score_cells(size, "no-such-method", extra=0, seeds=1)]
 
 
 def pictures(results: Results) -> list[Picture | Grid]:

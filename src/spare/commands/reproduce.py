@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -23,6 +24,8 @@ class Reproduce:
     """A small run of everything for a first look; its verdicts mean little."""
     jobs: int = -1
     """How many worker processes; -1 for one per core."""
+    cluster: str | None = None
+    """Address of a Dask scheduler, such as tcp://host:8786: cells run on its workers."""
     page: pathlib.Path | None = None
     """Also write the page of the run here."""
     json: bool = False
@@ -40,9 +43,10 @@ class Reproduce:
         experiments, jobs = chosen(self.experiments), workers(self.jobs)
         if self.page is not None:
             check_target(self.page)
-        store = Store(self.out, QUICK if self.quick else FULL)
         try:
-            summary = run(experiments, store, jobs=jobs, cache=_cache(), say=self._say)
+            with self._far() as client:
+                store = Store(self.out, QUICK if self.quick else FULL)
+                summary = run(experiments, store, jobs=jobs, cache=_cache(), cluster=client, say=self._say)
         except KeyboardInterrupt:
             print(f"\nspare: interrupted; finished cells are kept in {self.out}. Run again to go on", file=sys.stderr)
             return 130
@@ -53,6 +57,11 @@ class Reproduce:
         else:
             _show(summary, self.out)
         return 1 if summary.failed else 0
+
+    def _far(self) -> contextlib.AbstractContextManager[object]:
+        from spare.experiments.cluster import connected
+
+        return contextlib.nullcontext() if self.cluster is None else connected(self.cluster)
 
     def _copy_page(self) -> None:
         from spare.atomic import replacing

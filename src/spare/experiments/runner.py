@@ -3,7 +3,7 @@
 1. Cells that an earlier run finished are read; failed ones are tried again.
 2. Data that missing cells read are made on all workers, once.
 3. Cells go to workers, long ones first; each is stored when it comes back. One that fails is recorded, the others go
-   on. Workers are fresh processes: nothing forks after JAX has started.
+   on. Workers are fresh processes of joblib, or those of a Dask cluster: nothing forks after JAX has started.
 4. Figures and claims are read off the stored cells alone.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from spare.experiments.cells import Cell
 from spare.experiments.claims import Claim
+from spare.experiments.cluster import each
 from spare.experiments.data import missing
 from spare.experiments.experiment import Experiment, Results
 from spare.experiments.kinds import compute, data_of
@@ -46,21 +47,23 @@ def run(
     *,
     jobs: int,
     cache: str | None = None,
+    cluster: Any = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Summary:
-    """Compute what is missing, and write figures, claims.json and reproduction.md."""
+    """Compute what is missing, here or on a `cluster`'s client, and write figures, claims.json and reproduction.md."""
     cells = distinct([cell for one in experiments for cell in one.cells(store.size)])
     records = {key: store.get(cell) for key, cell in cells.items()}
     todo = [cell for key, cell in cells.items() if "values" not in (records[key] or {})]
     say(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished before")
     make_data(todo, store, jobs, say)
-    for done, (cell, record) in enumerate(_each(todo, store, jobs, cache), 1):
+    found = _each(todo, store, jobs, cache) if cluster is None else _far(todo, store, cluster)
+    for done, (cell, record) in enumerate(found, 1):
         store.put(cell, record)
         records[cell.key] = record
         outcome = f"failed: {record['error']}" if "error" in record else f"{record['seconds']:.1f} s"
         say(f"[{done}/{len(todo)}] {cell}: {outcome}")
-    found = {key: record for key, record in records.items() if record is not None}
-    return conclude(experiments, store, cells, found)
+    known = {key: record for key, record in records.items() if record is not None}
+    return conclude(experiments, store, cells, known)
 
 
 def distinct(cells: Sequence[Cell]) -> dict[str, Cell]:
@@ -118,7 +121,7 @@ def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> 
     from joblib import delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    left = dict(sorted(distinct(cells).items(), key=lambda item: -cost(item[1])))
+    left = {cell.key: cell for cell in _ordered(cells)}
     for deaths in range(RESTARTS + 1):
         if not left:
             return
@@ -129,10 +132,26 @@ def _each(cells: Sequence[Cell], store: Store, jobs: int, cache: str | None) -> 
                     yield left.pop(key), record
         except BrokenProcessPool as error:
             if deaths == RESTARTS:
+                reason = f"workers died {deaths + 1} times ({type(error).__name__}); this cell did not finish"
                 for cell in left.values():
-                    reason = f"workers died {deaths + 1} times ({type(error).__name__}); this cell did not finish"
-                    yield cell, {"kind": cell.kind, "settings": {**cell.settings}, "error": reason, "seconds": 0.0}
+                    yield cell, _unfinished(cell, reason)
                 return
+
+
+def _far(cells: Sequence[Cell], store: Store, client: Any) -> Any:
+    """The same on a cluster; each worker keeps its own compiled programs."""
+    todo = _ordered(cells)
+    for number, result, reason in each(client, _one, [(cell, store.data.resolve(), None, 0) for cell in todo]):
+        yield todo[number], _unfinished(todo[number], reason) if result is None else result[1]
+
+
+def _ordered(cells: Sequence[Cell]) -> list[Cell]:
+    """Each cell once, long ones first."""
+    return sorted(distinct(cells).values(), key=lambda cell: -cost(cell))
+
+
+def _unfinished(cell: Cell, reason: str) -> dict[str, Any]:
+    return {"kind": cell.kind, "settings": {**cell.settings}, "seed": cell.seed, "error": reason, "seconds": 0.0}
 
 
 def _one(cell: Cell, data: Any, cache: str | None, owner: int) -> tuple[str, dict[str, Any]]:
