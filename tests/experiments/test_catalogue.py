@@ -78,6 +78,19 @@ def test_claims_hold_where_the_numbers_say_so_and_only_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_claims_without_one_of_the_cells(name: str) -> None:
+    """A cell that failed takes the numbers of the claims that need it, and of no other."""
+    experiment = EXPERIMENTS[name]
+    every = made_up.records(experiment)
+    whole = experiment.claims(Results(made_up.TINY, every))
+    for key in every:
+        some = {other: record for other, record in every.items() if other != key}
+        found = experiment.claims(Results(made_up.TINY, some))
+        assert [claim.name for claim in found] == [claim.name for claim in whole]
+        assert {claim.verdict for claim in found} <= {"holds", "not decided", "no numbers"}
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_pictures(name: str, tmp_path: pathlib.Path) -> None:
     """PNG, SVG and CSV, also of a run in which some cells are missing."""
     experiment = EXPERIMENTS[name]

@@ -73,5 +73,6 @@ def test_a_claim_is_plain_json() -> None:
 def test_runs_are_compared_pair_by_pair() -> None:
     assert differences([3.0, 5.0], [1.0, 1.0]) == [2.0, 4.0]
     assert ratios([3.0, 5.0], [1.0, 2.0]) == [3.0, 2.5]
+    assert differences([3.0, 5.0], []) == ratios([], [1.0, 2.0]) == []
     with pytest.raises(ValueError, match="longer"):
         differences([1.0], [1.0, 2.0])

@@ -87,10 +87,14 @@ def _side(yes: bool, no: bool, found: Estimate) -> Verdict:
 
 
 def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """first - second, run by run."""
-    return [a - b for a, b in zip(first, second, strict=True)]
+    """first - second, run by run; nothing where one of them has no numbers."""
+    return [a - b for a, b in _pairs(first, second)]
 
 
 def ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """first / second, run by run."""
-    return [a / b for a, b in zip(first, second, strict=True)]
+    """first / second, run by run; nothing where one of them has no numbers."""
+    return [a / b for a, b in _pairs(first, second)]
+
+
+def _pairs(first: Sequence[float], second: Sequence[float]) -> list[tuple[float, float]]:
+    return list(zip(first, second, strict=True)) if first and second else []
