@@ -7,6 +7,8 @@ Everything here works on arrays of numpy and of JAX alike; leading axes are batc
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -40,8 +42,14 @@ def place(domain: Domain, action: Action, roles: Any, parameters: Any) -> Placed
 
 def place_all(domain: Domain, action: Action, roles: np.ndarray, parameters: np.ndarray) -> Placed:
     """The same for n scenes at once, as float64 arrays on the host."""
-    placed = jax.jit(jax.vmap(lambda r, p: place(domain, action, r, p)))(roles, parameters)
+    placed = _placer(domain, action)(roles, parameters)
     return Placed(np.asarray(placed.origin, np.float64), np.asarray(placed.heading, np.float64))
+
+
+@functools.lru_cache(maxsize=64)
+def _placer(domain: Domain, action: Action) -> Callable[..., Placed]:
+    """The compiled function of one action's frame, kept so that it is compiled once."""
+    return jax.jit(jax.vmap(lambda r, p: place(domain, action, r, p)))
 
 
 def groups(names: tuple[str, ...], vectors: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
@@ -87,6 +95,27 @@ def leave_variances(variances: Any, columns: tuple[tuple[int, ...], ...], placed
         x, y = parts[group[0]], parts[group[1]]
         parts[group[0]], parts[group[1]] = cos2 * x + sin2 * y, sin2 * x + cos2 * y
     return jnp.stack(parts, axis=-1)
+
+
+HARMONICS = 4
+"""cos and sin of 1, 2, 3 and 4 times the heading are inputs.
+
+Shapes that do not turn with the frame, such as boxes along the world's axes, look the same after a quarter or half
+turn, and what a push does to them changes sign four times around. A small network does not find that in the heading's
+own cos and sin, however long it is trained, and finds it at once in those of its multiples.
+"""
+
+
+def turns(heading: Any) -> Any:
+    """(cos h, sin h, cos 2h, sin 2h, ...) along a new last axis."""
+    module = np if isinstance(heading, np.ndarray) else jnp
+    return module.stack([f(k * heading) for k in range(1, HARMONICS + 1) for f in (module.cos, module.sin)], axis=-1)
+
+
+def turn_names() -> tuple[str, ...]:
+    """What the entries of `turns` are called."""
+    times = ["heading", *(f"{k} heading" for k in range(2, HARMONICS + 1))]
+    return tuple(f"{name}({one})" for one in times for name in ("cos", "sin"))
 
 
 def mirrored(values: np.ndarray, columns: tuple[tuple[int, ...], ...]) -> np.ndarray:

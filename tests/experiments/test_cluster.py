@@ -66,16 +66,30 @@ def waiting(port: int) -> None:
     pytest.fail("the scheduler did not start")
 
 
+QUIET = ("--host", "127.0.0.1", "--no-dashboard")
+
+
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def scheduler() -> Iterator[str]:
+    """Its address."""
     port = free_port()
-    place = f"tcp://127.0.0.1:{port}"
-    quiet = ("--host", "127.0.0.1", "--no-dashboard")
-    with process("distributed.cli.dask_scheduler", *quiet, "--port", str(port)):
+    with process("distributed.cli.dask_scheduler", *QUIET, "--port", str(port)):
         waiting(port)
-        worker = ("distributed.cli.dask_worker", place, *quiet, "--nthreads", "1")
-        with process(*worker), process(*worker):
-            yield place
+        yield f"tcp://127.0.0.1:{port}"
+
+
+def test_a_scheduler_without_workers(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spare.experiments.cluster.PATIENCE", 2.0)
+    with pytest.raises(spare.UsageError, match="has no workers; start some with `dask worker"), connected(scheduler):
+        pytest.fail("there is no cluster")
+
+
+@pytest.fixture(scope="module")
+def address(scheduler: str) -> Iterator[str]:
+    """The scheduler's, now with two workers."""
+    worker = ("distributed.cli.dask_worker", scheduler, *QUIET, "--nthreads", "1", "--no-nanny")
+    with process(*worker), process(*worker):
+        yield scheduler
 
 
 def test_two_workers_do_what_a_local_one_does(address: str, tmp_path: pathlib.Path) -> None:
@@ -141,15 +155,3 @@ def test_an_address_where_no_scheduler_answers(capsys: pytest.CaptureFixture[str
             assert printed.count("\n") == 1
             assert time.monotonic() - begin < 10
     assert not out.exists()
-
-
-def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spare.experiments.cluster.PATIENCE", 2.0)
-    port = free_port()
-    with process("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard", "--port", str(port)):
-        waiting(port)
-        with (
-            pytest.raises(spare.UsageError, match="has no workers; start some with `dask worker"),
-            connected(f"127.0.0.1:{port}"),
-        ):
-            pytest.fail("there is no cluster")

@@ -104,7 +104,7 @@ class Demo:
     def _report(self, how: Any, methods: dict[str, Any], data: tuple[Any, Any], begin: float) -> pathlib.Path:
         """run.json, figures/ and report.html."""
         from spare.experiments.learned import learned
-        from spare.experiments.run import save_run
+        from spare.experiments.run import calibration, save_run
         from spare.experiments.scenes import scenes
         from spare.experiments.store import read_json
         from spare.report.render import write
@@ -127,6 +127,8 @@ class Demo:
             },
         }
         save_run(self.out / "run.json", record)
+        (self.out / "figures").mkdir(exist_ok=True)
+        calibration(methods).save(self.out / "figures")
         page = self.out / "report.html"
         write(run_document(self.out / "run.json", read_json(self.out / "run.json")), page)
         return page

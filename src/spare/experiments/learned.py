@@ -22,6 +22,8 @@ from spare.learning.trials import Explored, Round, SearchResult
 from spare.model import Model
 
 BINS = 20
+LEVELS = tuple(range(10, 100, 10))
+"""Central intervals, in %, of which a report shows how often they hold what happened."""
 DRAWS = 39
 """Draws of each transition for `ranks`: a value's rank among them is one of 40, two for each bin."""
 
@@ -123,3 +125,14 @@ def ranks(model: Any, data: Experience, rows: np.ndarray, seed: int = 0) -> list
     for k in range(DRAWS):
         below += model.sample(data, seed + k)[rows][:, dynamic] < truth
     return np.bincount((below * BINS // (DRAWS + 1)).ravel(), minlength=BINS).tolist()
+
+
+def coverage(counts: Sequence[int], level: float) -> float:
+    """The share of values inside the central `level` of the ranks; bins that are cut count in part."""
+    bins, total = len(counts), max(1, sum(counts))
+    edge = (1.0 - level) / 2 * bins
+    inside = 0.0
+    for k, count in enumerate(counts):
+        part = min(k + 1, bins - edge) - max(k, edge)
+        inside += count * max(0.0, min(1.0, part))
+    return inside / total

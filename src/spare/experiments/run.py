@@ -6,6 +6,7 @@ seconds, nats per value of what moved, errors by name and ranks.
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 
 from spare.evaluation import moved_rows
 from spare.experience import Experience
-from spare.experiments.learned import ranks
+from spare.experiments.figures import Curve, Picture
+from spare.experiments.learned import LEVELS, coverage, ranks
+from spare.experiments.statistics import Estimate
 from spare.experiments.store import circumstances, write_json
 
 FORMAT = 1
@@ -34,7 +37,6 @@ def scored(model: Any, test: Experience, *, label: str, seconds: float | None = 
         "label": label,
         "seconds": None if seconds is None else round(seconds, 2),
         "nats": float(model.log_prob_values(data)[rows].mean()),
-        "nats_all": float(model.log_prob(data).mean()),
         "errors": _errors(model.domain, apart),
         "ranks": ranks(model, data, rows),
     }
@@ -50,6 +52,19 @@ def _errors(domain: Any, apart: np.ndarray) -> dict[str, float]:
         unit = f", {units[name]}" if units[name] else ""
         found[f"error of {name}{unit}"] = float(np.sqrt(np.square(apart[:, column]).mean()))
     return found
+
+
+def calibration(methods: Mapping[str, Mapping[str, Any]]) -> Picture:
+    """How many values lie inside central intervals, by method: on the diagonal if a model is calibrated."""
+    curves = []
+    for name, one in methods.items():
+        inside = (100 * coverage(one["ranks"], level / 100) for level in LEVELS)
+        points = tuple(Estimate(value, -math.inf, math.inf, 1) for value in inside)
+        curves.append(Curve(one["label"], LEVELS, points, name))
+    perfect = tuple(Estimate(float(level), -math.inf, math.inf, 1) for level in LEVELS)
+    curves.append(Curve("calibrated", LEVELS, perfect, "noise", dashed=True))
+    title, x, y = "How often predictions are right", "central interval of the prediction, %", "values inside, %"
+    return Picture("calibration", title, x, y, tuple(curves), bounds=(0.0, 100.0))
 
 
 def examples(model: Any, test: Experience, count: int = 3) -> list[dict[str, Any]]:

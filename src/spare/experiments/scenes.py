@@ -35,17 +35,18 @@ DRAWS = 200
 def scenes(model: Model, data: Experience, count: int = 3) -> list[dict[str, Any]]:
     """`count` pushes of the data, from little motion to much; none if this engine plays them otherwise."""
     chosen = representative(data, count)
-    drawn = _draws(model, data[np.array(chosen)])
+    drawn = _draws(model, data, chosen)
     try:
         return [_scene(model, data, index, drawn[k]) for k, index in enumerate(chosen)]
     except DataError:
         return []
 
 
-def _draws(model: Model, data: Experience) -> list[np.ndarray]:
-    """(draws, objects, 3) positions after each action."""
-    every = np.stack([model.sample(data, k)[:, :3] for k in range(DRAWS)]).astype(np.float64)
-    return np.split(every, data.offsets[1:-1], axis=1)
+def _draws(model: Model, data: Experience, chosen: Sequence[int]) -> list[np.ndarray]:
+    """(draws, objects, 3) positions after each chosen action; all are drawn, in the shape that is compiled already."""
+    rows = [slice(data.offsets[index], data.offsets[index + 1]) for index in chosen]
+    every = [[drawn[part, :3] for part in rows] for drawn in (model.sample(data, k) for k in range(DRAWS))]
+    return [np.stack(part).astype(np.float64) for part in zip(*every, strict=True)]
 
 
 def _scene(model: Model, data: Experience, index: int, drawn: np.ndarray) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 540, 330
-TOP, BOTTOM, LEFT = 12, 48, 58
+WIDTH, HEIGHT = 540.0, 330.0
+TOP, BOTTOM, LEFT = 12.0, 48.0, 58.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Axes:
 
 def line_chart(lines: Sequence[Line], axes: Axes, diagonal: bool = False) -> str:
     """Lines with bands and dots; each dot tells its numbers when pointed at."""
-    edge = WIDTH - (58 if axes.right else 14)
+    edge = WIDTH - (58.0 if axes.right else 14.0)
     pad = 0.0 if axes.logarithmic else 0.02 * (axes.ticks[-1] - axes.ticks[0] or 1.0)
     x = Scale(axes.ticks[0] - pad, axes.ticks[-1] + pad, LEFT, edge, axes.logarithmic)
     y = Scale(*axes.limits, HEIGHT - BOTTOM, TOP)
@@ -82,7 +82,7 @@ def line_chart(lines: Sequence[Line], axes: Axes, diagonal: bool = False) -> str
     return drawing([*parts, "</svg>"], f"{axes.y} by {axes.x}")
 
 
-def drawing(parts: Sequence[str], label: str, height: int = HEIGHT) -> str:
+def drawing(parts: Sequence[str], label: str, height: float = HEIGHT) -> str:
     """The SVG element around its parts."""
     head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
     return head + "".join(parts) + "</svg>"
@@ -104,10 +104,10 @@ def frame(axes: Axes, x: Callable[[float], float], y: Scale, edge: float) -> lis
             parts.append(f'<text x="{at:.1f}" y="{floor + 18}" text-anchor="middle">{text}</text>')
             last = at
     parts.append(f'<text x="{(LEFT + edge) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(axes.x)}</text>')
-    parts.append(_upright(axes.y, 14))
+    parts.append(_upright(axes.y, 14.0))
     if axes.note:
         parts.append(
-            f'<text x="{edge}" y="{floor - 6}" text-anchor="end" font-style="italic">{escape(axes.note)}</text>'
+            f'<text x="{edge}" y="{HEIGHT - 8}" text-anchor="end" font-style="italic">{escape(axes.note)}</text>'
         )
     return parts
 
@@ -120,7 +120,7 @@ def _upright(text: str, x: float) -> str:
 def _right(axes: Axes, scale: Scale, edge: float) -> list[str]:
     ticks = nice(*axes.right_limits)
     parts = [f'<text x="{edge + 8}" y="{scale(tick) + 4:.1f}">{number(tick)}</text>' for tick in ticks]
-    return [*parts, _upright(axes.right, WIDTH - 4)]
+    return [*parts, _upright(axes.right, WIDTH - 4.0)]
 
 
 def _band(line: Line, x: Scale, y: Scale) -> str:

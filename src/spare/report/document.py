@@ -1,4 +1,4 @@
-"""What a page is made of. Text is plain text everywhere; `render.py` alone knows HTML."""
+"""What a page is made of. Text is plain, but for `code` in backticks; `render.py` alone knows HTML."""
 
 from __future__ import annotations
 
@@ -129,11 +129,12 @@ Block = Paragraph | Code | Table | Chart | Diagram | Scene | Facts | Figures | R
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the page with a title and a name for links."""
+    """A part of the page with a title and a name for links; `short` is its title among the links at the top."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
+    short: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

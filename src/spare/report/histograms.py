@@ -8,42 +8,29 @@ from typing import Any
 
 from spare.report.charts import LEFT, TOP, WIDTH, Scale, drawing, nice, number
 
-LEVELS = tuple(range(10, 100, 10))
-
 
 def rank_histogram(counts: Sequence[int], label: str, colour: str) -> str:
     """Bars; level with the dashed line if the model is calibrated, high at the ends if it is too sure of itself."""
-    total, bins, height = max(1, sum(counts)), len(counts), 170
+    total, bins, height = max(1, sum(counts)), len(counts), 170.0
     even = total / bins
     top = max(2.0, max(counts) / even) * 1.05
-    y = Scale(0.0, top, height - 26, 8)
+    y = Scale(0.0, top, height - 26.0, 8.0)
     wide = (WIDTH - LEFT - 14) / bins
-    parts = [f'<path class="axis" d="M{LEFT} {y(0)}H{WIDTH - 14}"/>']
-    for tick in nice(0, top, 3):
+    parts = [f'<path class="axis" d="M{LEFT} {y(0.0)}H{WIDTH - 14}"/>']
+    for tick in nice(0.0, top, 3):
         parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{number(tick)}×</text>')
     for k, count in enumerate(counts):
         x, at = LEFT + k * wide, y(count / even)
         told = escape(f"{label}: {count} of {total} values, even would be {even:.0f}")
         parts.append(
             f'<rect class="block" style="--c:{colour}" x="{x + 1:.1f}" y="{at:.1f}" width="{wide - 2:.1f}" '
-            f'height="{y(0) - at:.1f}"><title>{told}</title></rect>'
+            f'height="{y(0.0) - at:.1f}"><title>{told}</title></rect>'
         )
-    parts.append(f'<path class="level" d="M{LEFT} {y(1):.1f}H{WIDTH - 14}"/>')
+    parts.append(f'<path class="level" d="M{LEFT} {y(1.0):.1f}H{WIDTH - 14}"/>')
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         x = LEFT + share * (WIDTH - 14 - LEFT)
         parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="{anchor}">{share:.0%}</text>')
     return drawing(parts, f"ranks under {label}", height)
-
-
-def coverage(counts: Sequence[int], level: float) -> float:
-    """The share of values inside the central `level` of the ranks; bins that are cut count in part."""
-    bins, total = len(counts), max(1, sum(counts))
-    edge = (1.0 - level) / 2 * bins
-    inside = 0.0
-    for k, count in enumerate(counts):
-        part = min(k + 1, bins - edge) - max(k, edge)
-        inside += count * max(0.0, min(1.0, part))
-    return inside / total
 
 
 def search_chart(rounds: Sequence[dict[str, Any]], colour: str = "#0b6e4f") -> str:
@@ -52,7 +39,7 @@ def search_chart(rounds: Sequence[dict[str, Any]], colour: str = "#0b6e4f") -> s
     every = sorted(value for column in scores for value in column)
     if not every:
         return ""
-    height, floor = 300, 300 - 46
+    height, floor = 300.0, 254.0
     # A failed candidate can be thousands of nats below: the axis begins at the worst one that a round chose.
     best, low = every[-1], min(max(column) for column in scores if column)
     pad = 0.06 * max(best - low, 1.0)

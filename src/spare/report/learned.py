@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spare.experiments.figures import COLOURS
+from spare.experiments.learned import LEVELS, coverage
 from spare.experiments.methods import LABELS
 from spare.report.charts import Axes, Line, line_chart
 from spare.report.document import (
@@ -23,7 +24,7 @@ from spare.report.document import (
     Section,
     Table,
 )
-from spare.report.histograms import LEVELS, coverage, rank_histogram, search_chart
+from spare.report.histograms import rank_histogram, search_chart
 
 MOVES = {"start": "with empty lists", "grow": "longer", "drop": "shorter", "replace": "of the same length"}
 """Lists that a round tried, compared with what had been kept."""

@@ -12,6 +12,7 @@ import hashlib
 import importlib.resources
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -52,7 +53,7 @@ def html(document: Document) -> str:
         f"default-src 'none'; script-src 'sha256-{mark}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    links = "".join(f'<a href="#{escape(s.name)}">{escape(s.title)}</a>' for s in document.sections)
+    links = "".join(f'<a href="#{escape(s.name)}">{escape(s.short or s.title)}</a>' for s in document.sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -79,9 +80,14 @@ def _block(block: Block) -> str:
     return _MAKERS[type(block)](block)
 
 
+def _text(text: str) -> str:
+    """Escaped, with `code` in backticks as such."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _paragraph(one: Paragraph) -> str:
     lead = f"<strong>{escape(one.lead)}</strong> " if one.lead else ""
-    return f"<p>{lead}{escape(one.text)}</p>"
+    return f"<p>{lead}{_text(one.text)}</p>"
 
 
 def _code(one: Code) -> str:
@@ -94,8 +100,9 @@ def _table(one: Table) -> str:
     for row in one.rows:
         cells = zip(one.head, row, strict=True)
         rows.append("<tr>" + "".join(_cell(cell, name) for name, cell in cells) + "</tr>")
-    caption = f"<caption>{escape(one.caption)}</caption>" if one.caption else ""
-    kind = "cards" if one.many else "plain"
+    caption = f"<caption>{_text(one.caption)}</caption>" if one.caption else ""
+    heated = any(isinstance(cell, Heat) for row in one.rows for cell in row)
+    kind = "cards" if one.many else "heated" if heated else "plain"
     body = "\n".join(rows)
     return (
         f'<div class="scroll"><table class="{kind}">{caption}<thead><tr>{head}</tr></thead>'
@@ -122,7 +129,7 @@ def _chart(one: Chart) -> str:
         for key in one.keys
     )
     legend = f'<ul class="legend">{keys}</ul>' if keys else ""
-    caption = f'<p class="note">{escape(one.caption)}</p>' if one.caption else ""
+    caption = f'<p class="note">{_text(one.caption)}</p>' if one.caption else ""
     link = ""
     if one.numbers is not None:
         name, text = one.numbers

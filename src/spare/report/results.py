@@ -163,7 +163,7 @@ def _experiment(one: Experiment, results: Results) -> Section:
     tables: list[Block] = []
     for picture in one.pictures(results):
         if isinstance(picture, Grid):
-            charts += [_grid(picture)]
+            charts += _grid(picture)
         else:
             charts.append(chart(picture))
             if not picture.name.endswith("-near"):
@@ -171,7 +171,7 @@ def _experiment(one: Experiment, results: Results) -> Section:
     blocks: list[Block] = [Paragraph(one.paper, "The paper."), Paragraph(one.differs, "Here."), Row(tuple(charts))]
     if tables:
         blocks.append(Fold("The numbers", tuple(tables)))
-    return Section(one.name, f"{one.name}: {one.title}", tuple(blocks))
+    return Section(one.name, f"{one.name}: {one.title}", tuple(blocks), one.name)
 
 
 def chart(picture: Picture) -> Chart:
@@ -212,17 +212,18 @@ def _plain(one: Estimate | None) -> str:
     return f"{one.mean:.2f}" if not math.isfinite(one.low) else f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
 
 
-def _grid(grid: Grid) -> Table:
-    rows = []
-    for i, row in enumerate(grid.rows):
-        cells: list[Cell] = [row]
-        for j in range(len(grid.columns)):
-            mean = grid.cells[i][j].mean
-            cells.append(Heat("-" if math.isnan(mean) else f"{mean:.3f}", 0.0 if math.isnan(mean) else mean))
-        cells += [Heat(f"{value:.3f}", value) for value in grid.paper[i]]
-        rows.append(tuple(cells))
-    head = ("", *grid.columns, *(f"{name}, paper" for name in grid.columns))
-    return Table(head, tuple(rows), f"{grid.title}: mean membership of samples of each height in each cluster")
+def _grid(grid: Grid) -> list[Block]:
+    """Ours and the paper's beside each other."""
+    tables: list[Block] = []
+    means = tuple(tuple(one.mean for one in row) for row in grid.cells)
+    for numbers, where in ((means, "here"), (grid.paper, "the paper")):
+        rows = []
+        for name, row in zip(grid.rows, numbers, strict=True):
+            cells = (Heat("-" if math.isnan(v) else f"{v:.3f}", 0.0 if math.isnan(v) else v) for v in row)
+            rows.append((name, *cells))
+        caption = "mean membership of the samples of each height in each cluster"
+        tables.append(Table((where, *grid.columns), tuple(rows), caption))
+    return tables
 
 
 def _provenance(folder: Folder) -> Section:
