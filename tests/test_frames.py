@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spare
-from spare.frames import Placed, enter, groups, leave, leave_variances, mirrored
+from spare.frames import Placed, enter, groups, leave, leave_variances, mirrored, turn_names, turns
 from spare.learning.presets import PRESETS
 
 angles = st.floats(-3.2, 3.2)
@@ -91,6 +91,16 @@ def test_groups_take_the_columns_that_are_there() -> None:
     assert mirrored(np.array([[1.0, 2.0]]), ((0, 1),)).tolist() == [[1.0, -2.0]]
 
 
+def test_the_heading_enters_with_its_multiples() -> None:
+    """The same numbers on the host and traced, in the order of their names."""
+    heading = np.array([0.3, -2.0])
+    found = turns(heading)
+    assert found.shape == (2, len(turn_names()))
+    assert turn_names()[:4] == ("cos(heading)", "sin(heading)", "cos(2 heading)", "sin(2 heading)")
+    assert np.allclose(found[:, 7], np.sin(4 * heading))
+    assert np.allclose(turns(jnp.asarray(heading)), found, atol=1e-6)
+
+
 def test_variances_turn_as_a_covariance_does() -> None:
     heading = 0.7
     c, s = np.cos(heading), np.sin(heading)
@@ -102,7 +112,7 @@ def test_variances_turn_as_a_covariance_does() -> None:
 
 def _framed_model() -> spare.Model:
     """x' = 0.9 d along the push, in the frame; deviations 0.05 along and 0.02 across."""
-    inputs = 3 + 2 + 3
+    inputs = 3 + len(turn_names()) + 3
     weight = jnp.zeros((inputs, 2)).at[2, 0].set(0.9)
     predictor = spare.linear_predictor(weight, jnp.zeros(2), jnp.array([[0.05**2, 0.02**2]]))
     rule = spare.Rule(domain, "shove", spare.Shell(1), predictor, np.zeros(2), targets="change", framed=True)

@@ -24,7 +24,7 @@ from spare.batches import Scene
 from spare.density import normal_log_density, object_log_density
 from spare.domain import Domain
 from spare.errors import DefinitionError
-from spare.frames import Placed, enter, groups, leave, leave_variances, place
+from spare.frames import Placed, enter, groups, leave, leave_variances, place, turn_names, turns
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
 from spare.relations import Objects
@@ -174,7 +174,7 @@ class Rule(eqx.Module):
     def input_names(self) -> tuple[str, ...]:
         """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`."""
         template = self.domain.action(self.action)
-        names = [*template.parameters, *(("cos(heading)", "sin(heading)") if self.framed else ())]
+        names = [*template.parameters, *(turn_names() if self.framed else ())]
         slots = self.gamma.slot_names(template.objects)
         names += [f"{role}.{prop}" for role in template.objects for prop in self.inputs]
         for slot, pointer in zip(slots[self.gamma.roles :], self.gamma, strict=True):
@@ -198,7 +198,7 @@ class Rule(eqx.Module):
             placed = self.place(scene)
             values = enter(values, groups(self.domain.property_names, template.frame.vectors), placed)
             parts = [enter(parts[0], groups(template.parameters, template.frame.points), placed)]
-            parts += [jnp.stack([jnp.cos(placed.heading), jnp.sin(placed.heading)])]
+            parts += [turns(placed.heading)]
         values = values[:, np.array([self.domain.property_names.index(name) for name in self.inputs], int)]
         parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
         for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):

@@ -112,6 +112,7 @@ class EM:
         z = self._iterate(z, states, history, self.mixing.iterations)
         self._polishing = self.mixing.polish > 0
         z = self._iterate(z, states, history, self.mixing.polish)
+        judges = self.plan.validation, self.weights
         for number in range(self.mixing.searches if self._polishing else 0):
             before = [state.shells.top(1) for state in states]
             kept = z, [dataclasses.replace(state) for state in states], len(history)
@@ -124,7 +125,8 @@ class EM:
             if [state.shells.top(1) for state in states] == before:
                 break
             z = self._iterate(z, states, history, self.mixing.polish)
-            if self._explained(z, states) < self._explained(*kept[:2]):  # few samples can mislead a search
+            if any(self._explained(z, states, w) < self._explained(*kept[:2], w) for w in judges):
+                # Few samples can mislead a search.
                 z, states = kept[:2]
                 del history[kept[2] :]
                 break
@@ -146,9 +148,8 @@ class EM:
                 break
         return z
 
-    def _explained(self, z: np.ndarray, states: Sequence[RuleState], over: np.ndarray | None = None) -> float:
-        """Mean log p, rules mixed by their shares, of the samples weighted by `over` (of the validation samples)."""
-        over = self.plan.validation if over is None else over
+    def _explained(self, z: np.ndarray, states: Sequence[RuleState], over: np.ndarray) -> float:
+        """Mean log p, rules mixed by their shares, of the samples weighted by `over`."""
         share = self.weights @ z / self.weights.sum()
         return float(over @ mix(share.tolist(), self._likelihoods(states).T) / over.sum())
 

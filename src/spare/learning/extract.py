@@ -13,7 +13,7 @@ import numpy as np
 
 from spare.errors import FitError
 from spare.experience import Experience
-from spare.frames import enter, groups, mirrored, place_all
+from spare.frames import enter, groups, mirrored, place_all, turns
 from spare.learning.pointing import Pointing
 from spare.references import Shell
 
@@ -43,7 +43,8 @@ class Table:
 class Seen:
     """An experience in the predictor's coordinates, float64: values (R, P), after (R, Q), parameters (n, d).
 
-    In a frame, positions are shifted and turned, and cos and sin of the heading follow the parameters.
+    In a frame, positions are shifted and turned, and the parameters are followed by cos and sin of the heading and its
+    multiples.
     """
 
     values: np.ndarray
@@ -72,8 +73,7 @@ def look(data: Experience, action: str, framed: bool, mirror: bool) -> Seen:
     if mirror:
         values, after, parameters = mirrored(values, columns), mirrored(after, outputs), mirrored(parameters, points)
         heading = -heading
-    turned = np.stack([np.cos(heading), np.sin(heading)], axis=1)
-    return Seen(values, after, np.concatenate([parameters, turned], axis=1))
+    return Seen(values, after, np.concatenate([parameters, turns(heading)], axis=1))
 
 
 def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], size: float) -> np.ndarray:

@@ -26,7 +26,7 @@ class Mixing:
     or the empty-lists rule kept with the wrong rule go to the right one; searches: how often each rule's lists are
     searched for again on the samples it then has, each time followed by more such iterations: votes only choose
     among shells that were explored when samples were still mixed up. What a search brings is kept only if the rules
-    then explain validation samples no worse.
+    then explain no worse the validation samples, and all samples.
     """
 
     rules: int
