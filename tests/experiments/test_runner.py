@@ -188,3 +188,29 @@ def test_a_real_process_reproduces_from_what_is_stored(tmp_path: pathlib.Path) -
     assert json.loads(done.stdout) == json.loads((tmp_path / "results" / "claims.json").read_text())
     assert (tmp_path / "page.md").read_text() == (tmp_path / "results" / "reproduction.md").read_text()
     assert (tmp_path / "results" / "figures" / "table1.png").is_file()
+
+
+def test_a_failed_cell_is_told_and_the_exit_code_is_1(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line: the other cells' numbers are there, the page and the report say which failed and why."""
+    from spare.experiments import runner
+    from spare.experiments.catalogue import EXPERIMENTS
+    from tests.experiments import made_up
+
+    folder = tmp_path / "results"
+    store = Store(folder, QUICK)
+    first, *others = EXPERIMENTS["table1"].cells(QUICK)
+    for cell in others:
+        store.put(cell, {"kind": cell.kind, "seconds": 1.0, "values": made_up.value(cell)})
+    failed = {"kind": first.kind, "settings": {}, "seed": 0, "seconds": 0.1, "error": "FitError: no luck today"}
+    monkeypatch.setattr(runner, "make_data", lambda *_: None)
+    monkeypatch.setattr(runner, "compute", lambda *_: failed)
+    assert main(["reproduce", "table1", "--quick", "--out", str(folder), "--jobs", "1"]) == 1
+    printed = capsys.readouterr()
+    assert f"failed: {first}: FitError: no luck today" in printed.err
+    assert f"- {first}: FitError: no luck today" in (folder / "reproduction.md").read_text()
+    assert main(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    assert "FitError: no luck today" in page
+    assert str(first) in page

@@ -26,7 +26,7 @@ from spare.report.document import (
 )
 from spare.report.histograms import rank_histogram, search_chart
 
-MOVES = {"start": "with empty lists", "grow": "longer", "drop": "shorter", "replace": "of the same length"}
+MOVES = {"start": "empty", "grow": "longer", "drop": "shorter", "replace": "changed"}
 """Lists that a round tried, compared with what had been kept."""
 
 
@@ -54,7 +54,7 @@ def _rounds(search: Mapping[str, Any]) -> list[Block]:
     seconds = sum(r["seconds"] for r in rounds)
     text = (
         f"{trained} candidate lists of references were trained in {len(rounds)} rounds and {seconds:.0f} s, {skipped} "
-        f"more left out since they could bring nothing. It ended at [{search['found']}]: {search['ended']}."
+        f"more left out since they could bring nothing. It ended at {_shown(search['found'])}: {search['ended']}."
     )
     chart = Chart(
         search_chart(rounds),
@@ -76,7 +76,7 @@ def _round(k: int, one: Mapping[str, Any]) -> tuple[Cell, ...]:
     return (
         str(k),
         f"{len(trained)} {MOVES[one['move']]}",
-        f"[{one['best']}]" if one["best"] is not None else "none",
+        _shown(one["best"]) if one["best"] is not None else "none",
         "" if best is None else f"{best:.2f}",
         f"{one['gain']:+.2f}" if tested and one["gain"] is not None else "",
         _chance(one["p_value"]) if tested and one["p_value"] is not None else "",
@@ -84,17 +84,22 @@ def _round(k: int, one: Mapping[str, Any]) -> tuple[Cell, ...]:
     )
 
 
+def _shown(shell: str) -> str:
+    """A list as people write it; the arrow is one sign, so that no line breaks inside it."""
+    return "[" + shell.replace("->", "→") + "]"
+
+
 def _chance(p: float) -> str:
-    return f"{p:.2g}" if p >= 1e-6 else "< 1e-6"
+    return f"{p:.2g}" if p >= 1e-6 else "<1e‑6"  # a hyphen that does not break
 
 
 def _candidates(k: int, one: Mapping[str, Any]) -> Table:
     ranked = sorted(one["explored"], key=lambda c: -(c["validation"] if c["validation"] is not None else -1e300))
     rows = []
     for c in ranked:
-        changes = "" if c["changes"] == c["list"] else f" changes [{c['changes']}]"
+        changes = "" if c["changes"] == c["list"] else f" changes {_shown(c['changes'])}"
         score = c["skipped"] or f"{c['validation']:.2f} nats" if c["validation"] is not None or c["skipped"] else "-"
-        rows.append((f"[{c['list']}]{changes}", score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
+        rows.append((_shown(c["list"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
     return Table((f"round {k}: list", "validation, or why not trained", "applies to"), tuple(rows), many=True)
 
 
@@ -102,7 +107,7 @@ def _iterations(search: Mapping[str, Any]) -> list[Block]:
     rows = []
     for k, one in enumerate(search["iterations"]):
         rules = "; ".join(
-            f"{share:.0%} of samples, [{shell}] weighs {weight:.0%}"
+            f"{share:.0%} of samples, {_shown(shell)} weighs {weight:.0%}"
             for share, shell, weight in zip(one["shares"], one["lists"], one["weights"], strict=True)
         )
         score = "" if one["likelihood"] is None else f"{one['likelihood']:.2f}"

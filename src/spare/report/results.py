@@ -186,7 +186,8 @@ def chart(picture: Picture) -> Chart:
     keys = tuple(Key(line.label, line.colour, line.dashed) for line in lines)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(picture.rows())
-    return Chart(line_chart(lines, axes), picture.title, "", keys, (f"{picture.name}.csv", text.getvalue()))
+    title = picture.title + ", close up" * picture.name.endswith("-near")
+    return Chart(line_chart(lines, axes), title, "", keys, (f"{picture.name}.csv", text.getvalue()))
 
 
 def _line(curve: Curve, colour: str) -> Line:
