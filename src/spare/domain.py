@@ -51,7 +51,8 @@ class Frame:
     `origin` and `heading` take one object per role and then the action's parameters (as attributes), and return
     a tuple of coordinates and an angle. `vectors` lists the groups of properties, and `points` the groups of
     parameters, that are positions: the first two of a group turn with the heading, a third only shifts. `mirror`
-    says that the world is the same after y -> -y in the frame.
+    says that the world is the same after y -> -y in the frame. `extents` names pairs of properties that are sizes along
+    the world's x and y axes, and says that the world is the same after a quarter turn in which the two swap.
     """
 
     origin: Callable[..., tuple[Any, ...]]
@@ -59,8 +60,12 @@ class Frame:
     vectors: tuple[tuple[str, ...], ...]
     points: tuple[tuple[str, ...], ...] = ()
     mirror: bool = False
+    extents: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
+        for pair in self.extents:
+            if len(pair) != 2:
+                raise DefinitionError(f"frame: extents are pairs, the sizes along x and along y, got {pair}")
         for group in (*self.vectors, *self.points):
             if len(group) not in (2, 3):
                 raise DefinitionError(f"frame: a position has 2 or 3 coordinates, got {group}")
@@ -151,6 +156,8 @@ class Domain:
             for name in group:
                 if self.property(name).static:
                     raise DefinitionError(f"action {action.name!r}: frame property {name!r} is static")
+        for name in (name for pair in action.frame.extents for name in pair):
+            self.property(name)
         for name in (name for group in action.frame.points for name in group):
             if name not in action.parameters:
                 raise DefinitionError(f"action {action.name!r}: {one_of('parameter', name, action.parameters)}")

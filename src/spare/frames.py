@@ -97,6 +97,24 @@ def leave_variances(variances: Any, columns: tuple[tuple[int, ...], ...], placed
     return jnp.stack(parts, axis=-1)
 
 
+QUARTER = np.pi / 2
+
+
+def quarters(heading: Any) -> Any:
+    """How many quarter turns bring the heading within 45 degrees of 0."""
+    module = np if isinstance(heading, np.ndarray) else jnp
+    return module.round(heading / QUARTER)
+
+
+def swapped(values: Any, turned: Any, pairs: tuple[tuple[int, ...], ...]) -> Any:
+    """Sizes along the world's axes after so many quarter turns: an odd number swaps the two columns of each pair."""
+    module = np if isinstance(values, np.ndarray) else jnp
+    odd, parts = turned % 2 == 1, [values[..., k] for k in range(values.shape[-1])]
+    for a, b in pairs:
+        parts[a], parts[b] = module.where(odd, parts[b], parts[a]), module.where(odd, parts[a], parts[b])
+    return module.stack(parts, axis=-1)
+
+
 HARMONICS = 4
 """cos and sin of 1, 2, 3 and 4 times the heading are inputs.
 

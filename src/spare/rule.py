@@ -24,7 +24,19 @@ from spare.batches import Scene
 from spare.density import normal_log_density, object_log_density
 from spare.domain import Domain
 from spare.errors import DefinitionError
-from spare.frames import Placed, enter, groups, leave, leave_variances, place, turn_names, turns
+from spare.frames import (
+    QUARTER,
+    Placed,
+    enter,
+    groups,
+    leave,
+    leave_variances,
+    place,
+    quarters,
+    swapped,
+    turn_names,
+    turns,
+)
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
 from spare.relations import Objects
@@ -198,7 +210,11 @@ class Rule(eqx.Module):
             placed = self.place(scene)
             values = enter(values, groups(self.domain.property_names, template.frame.vectors), placed)
             parts = [enter(parts[0], groups(template.parameters, template.frame.points), placed)]
-            parts += [turns(placed.heading)]
+            heading = placed.heading
+            if pairs := groups(self.domain.property_names, template.frame.extents):
+                turned = quarters(heading)
+                values, heading = swapped(values, turned, pairs), heading - QUARTER * turned
+            parts += [turns(heading)]
         values = values[:, np.array([self.domain.property_names.index(name) for name in self.inputs], int)]
         parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
         for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from spare.errors import FitError
 from spare.experience import Experience
-from spare.frames import enter, groups, mirrored, place_all, turns
+from spare.frames import QUARTER, enter, groups, mirrored, place_all, quarters, swapped, turns
 from spare.learning.pointing import Pointing
 from spare.references import Shell
 
@@ -69,7 +69,11 @@ def look(data: Experience, action: str, framed: bool, mirror: bool) -> Seen:
     points = groups(template.parameters, template.frame.points)
     size = max(float(np.abs(part).max(initial=0.0)) for part in (values[:, sum(columns, ())], placed.origin))
     values, after = _cleaned(enter(values, columns, here), columns, size), enter(after, outputs, here)
-    parameters, heading = _cleaned(enter(parameters, points, placed), points, size), placed.heading
+    parameters = _cleaned(enter(parameters, points, placed), points, size)
+    heading = placed.heading
+    if pairs := groups(domain.property_names, template.frame.extents):
+        turned = quarters(heading)
+        values, heading = swapped(values, turned[owner], pairs), heading - QUARTER * turned
     if mirror:
         values, after, parameters = mirrored(values, columns), mirrored(after, outputs), mirrored(parameters, points)
         heading = -heading

@@ -65,7 +65,14 @@ domain = Domain(
             "push",
             objects=("target",),
             parameters=("xg", "yg", "zg", "d"),
-            frame=Frame(_origin, _heading, vectors=(("x", "y", "z"),), points=(("xg", "yg", "zg"),), mirror=True),
+            frame=Frame(
+                _origin,
+                _heading,
+                vectors=(("x", "y", "z"),),
+                points=(("xg", "yg", "zg"),),
+                mirror=True,
+                extents=(("width", "length"),),
+            ),
         )
     ],
 )
