@@ -52,7 +52,7 @@ def command(experiments: Sequence[Experiment], size: Size) -> str:
 
 
 def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
-    lines = [f"`{command(experiments, size)}` wrote this page."]
+    lines = [f"`{command(experiments, size)}` wrote this page; `spare report results` makes one to look at."]
     if size.name == "quick":
         lines += [
             "",

@@ -184,7 +184,7 @@
     }
 
     arrows() {
-      const { pen, colours } = this, said = new Set();
+      const { pen, colours } = this, names = new Map();
       this.scene.arrows.forEach(([from, to, name], k) => {
         const a = this.project(this.pose(from, this.at)), b = this.project(this.pose(to, this.at));
         const d = [b[0] - a[0], b[1] - a[1]], long = Math.hypot(...d) || 1;
@@ -202,10 +202,10 @@
           this.path([[b[0], b[1]], ...[-0.42, 0.42].map((o) => [b[0] - r * Math.cos(turn + o), b[1] - r * Math.sin(turn + o)])]);
           pen.fill();
         }
-        const mark = `${name}:${from}`;
-        if (!said.has(mark)) this.label(name, (a[0] + b[0] + 2 * c[0]) / 4 + 8, (a[1] + b[1] + 2 * c[1]) / 4, colours.refer);
-        said.add(mark);
+        const mark = `${name}:${from}`; // the same reference from the same object is named once, over all arrows
+        if (!names.has(mark)) names.set(mark, [name, (a[0] + b[0] + 2 * c[0]) / 4 + 8, (a[1] + b[1] + 2 * c[1]) / 4]);
       });
+      for (const [name, x, y] of names.values()) this.label(name, x, y, colours.refer);
     }
 
     label(text, x, y, colour) {
