@@ -20,7 +20,7 @@ from spare.learning.greedy import GreedySearch
 from spare.learning.many import ManyResult, better_by_test, learn_rules
 from spare.learning.memo import Memo
 from spare.learning.pointing import Pointing
-from spare.learning.presets import Preset, find_preset
+from spare.learning.presets import Preset, Training, find_preset
 from spare.learning.problems import capacity_for
 from spare.learning.trials import SearchResult
 from spare.model import Model
@@ -164,12 +164,15 @@ class Task:
     threads: int | None = None
     memo: Memo | None = None
 
-    def plan(self, data: Experience, extractor: Extractor, members: int | None = None) -> Plan:
+    def plan(
+        self, data: Experience, extractor: Extractor, members: int | None = None, training: Training | None = None
+    ) -> Plan:
         """The training plan for all of `data`, a validation share held out; `members` as the search has folds."""
         search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
         weights = split_weights(data.weights, search.validation, self.seed)
         count = members or search.folds_for(len(data))
-        chosen = dataclasses.replace(self.preset, training=dataclasses.replace(self.preset.training, members=count))
+        training = dataclasses.replace(training or self.preset.training, members=count)
+        chosen = dataclasses.replace(self.preset, training=training)
         held = None
         if count > 1 and search.folds != 1:
             held = fold_masks(len(data), search.validation, count, self.seed)
@@ -181,7 +184,7 @@ class Task:
         members = self.preset.training.members
         if members <= self.preset.search.folds_for(len(data)):
             return None
-        return self.plan(data, extractor, members)
+        return self.plan(data, extractor, members, self.preset.training.last())
 
     def learn(
         self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None

@@ -29,6 +29,8 @@ class Training:
     value's loss by variance^`beta` (beta-NLL, gradients stopped: no value is given up for lost early on), checks the
     validation rows every `check_every` steps and keeps the best weights.
 
+    `longer`, `faster`  the ensemble of a rule that was found is trained for `longer` times the steps, at `faster` times
+                   the learning rate, of the candidates in a search
     `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
                    every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
     """
@@ -45,6 +47,8 @@ class Training:
     learning_rate: float = 1e-3
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
+    longer: float = 1.0
+    faster: float = 1.0
 
     def __post_init__(self) -> None:
         if (
@@ -52,10 +56,20 @@ class Training:
             or min((*self.hidden, self.epochs, self.batch, self.members, self.steps, self.check_every)) < 1
         ):
             raise DefinitionError("training: hidden sizes, epochs, batch, members and phases must be at least 1")
-        if not 0 < self.learning_rate < 1:
+        if not (0 < self.learning_rate < 1 and 0 < self.faster * self.learning_rate < 1 and self.longer > 0):
             raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
         if self.activation not in ACTIVATIONS:
             raise DefinitionError(one_of("activation", self.activation, ACTIVATIONS))
+
+    def last(self) -> Training:
+        """The schedule for the ensemble of a rule that was found."""
+        return dataclasses.replace(
+            self,
+            steps=round(self.longer * self.steps),
+            learning_rate=self.faster * self.learning_rate,
+            longer=1.0,
+            faster=1.0,
+        )
 
     def shortened(self) -> Training:
         """The schedule for networks that start almost right: the last mean phase, or a quarter of the steps."""
@@ -148,7 +162,15 @@ PRESETS = {
     ),
     "default": Preset(
         "default",
-        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, members=5),
+        Training(
+            hidden=(64, 64),
+            activation="silu",
+            phases=("joint",),
+            learning_rate=2e-3,
+            members=5,
+            longer=2.5,
+            faster=2.0,
+        ),
         Search(folds="auto", screen=1 / 3),
         targets="change",
     ),
