@@ -5,31 +5,41 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import pathlib
 from typing import Annotated, Literal
 
 import tyro
 
-MODULES = {"scale": "spare.bench.scale", "generate": "spare.domains.push.bench", "em": "spare.bench.em"}
+MODULES = {
+    "scale": "spare.bench.scale",
+    "generate": "spare.domains.push.bench",
+    "em": "spare.bench.em",
+    "samples": "spare.bench.samples",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
     """Measure speed and quality on this machine, side by side with what they are compared to."""
 
-    what: Annotated[Literal["scale", "generate", "em"], tyro.conf.Positional]
+    what: Annotated[Literal["scale", "generate", "em", "samples"], tyro.conf.Positional]
     """scale: time and memory against the number of objects; generate: simulation against the bare engines; em: the
-    trainings of one EM iteration at once and one after another."""
+    trainings of one EM iteration at once and one after another; samples: likelihood from few samples, beside graph
+    networks and the simulator's noise (hours)."""
     quick: bool = False
     """A smaller run for a first look."""
     seed: int = 0
     """Seed of the generated data."""
+    out: pathlib.Path = pathlib.Path("results-samples")
+    """Folder of what `samples` has finished: run again to go on."""
     json: bool = False
     """Print the numbers as JSON and nothing else."""
 
     def run(self) -> int:
         """Run one benchmark and print its tables."""
         module = importlib.import_module(MODULES[self.what])
-        result = module.run(quick=self.quick, seed=self.seed, quiet=self.json)
+        more = {"out": self.out} if self.what == "samples" else {}
+        result = module.run(quick=self.quick, seed=self.seed, quiet=self.json, **more)
         if self.json:
             print(json.dumps(result, indent=1))
         else:

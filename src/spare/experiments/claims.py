@@ -76,6 +76,11 @@ class Statement:
         found = share(sum(outcomes), len(outcomes))
         return self._claim("> 0.5 of runs", found, _side(found.low > 0.5, found.high < 0.5, found))
 
+    def every(self, outcomes: Sequence[bool]) -> Claim:
+        """Every run succeeds; Wilson's interval says what that means for others."""
+        found = share(sum(outcomes), len(outcomes))
+        return self._claim("every run", found, _side(all(outcomes), not all(outcomes), found))
+
     def _claim(self, bound: str, found: Estimate, verdict: Verdict) -> Claim:
         return Claim(self.name, self.says, self.quantity, bound, found, verdict, self.source, self.note)
 

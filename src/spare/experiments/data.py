@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Iterable
 
 from spare.domains import push
+from spare.domains.push.settings import Ranges
 from spare.experience import Experience
 
 TEST_SEEDS = 10_000
@@ -19,24 +20,37 @@ TEST_SEEDS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """`samples` pushes of stacks of these heights (with these shares) among `extra` other blocks."""
+    """`samples` pushes of stacks of these heights (with these shares) among `extra` other blocks.
+
+    `table` is the side of the table in m, where it is not the usual one.
+    """
 
     heights: tuple[int, ...]
     shares: tuple[float, ...]
     extra: int
     seed: int
     samples: int
+    table: float | None = None
 
     @property
     def family(self) -> str:
         """The name of all data sets that differ in length alone."""
         stacks = "-".join(f"{h}x{s:g}" for h, s in zip(self.heights, self.shares, strict=True))
-        return f"push-{stacks}-extra{self.extra}-seed{self.seed}"
+        room = "" if self.table is None else f"-table{self.table:g}"
+        return f"push-{stacks}-extra{self.extra}{room}-seed{self.seed}"
 
     def make(self, jobs: int = 1, out: pathlib.Path | None = None) -> Experience:
         """Simulate."""
+        ranges = Ranges() if self.table is None else Ranges(table=self.table)
         return push.generate(
-            self.samples, stack=self.heights, share=self.shares, extra=self.extra, seed=self.seed, jobs=jobs, out=out
+            self.samples,
+            stack=self.heights,
+            share=self.shares,
+            extra=self.extra,
+            seed=self.seed,
+            ranges=ranges,
+            jobs=jobs,
+            out=out,
         )
 
     def load(self, folder: pathlib.Path) -> Experience:

@@ -24,6 +24,7 @@ class Kind(NamedTuple):
 KINDS = {
     "score": Kind(scoring.score, scoring.score_data),
     "mixed": Kind(scoring.mixed, scoring.mixed_data),
+    "clutter": Kind(scoring.clutter, scoring.clutter_data),
     "noise": Kind(scoring.noise, scoring.noise_data),
     "path": Kind(paths.path, paths.path_data),
     "start": Kind(many.start, many.many_data),

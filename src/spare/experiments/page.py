@@ -33,7 +33,9 @@ def write_page(
 
 def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summary: Summary, size: Size) -> str:
     """The page as Markdown."""
-    lines = ["# The paper's experiments, made again", "", *_head(experiments, summary, size)]
+    papers = any(one.name in EXPERIMENTS for one in experiments)
+    title = "The paper's experiments, made again" if papers else "How many samples it takes"
+    lines = [f"# {title}", "", *_head(experiments, summary, size)]
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
     if summary.failed:
         lines += ["", "## Cells that failed", ""]
@@ -47,7 +49,9 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
 
 def command(experiments: Sequence[Experiment], size: Size) -> str:
     """What to type to make the run again."""
-    names = "all" if len(experiments) == len(EXPERIMENTS) else " ".join(one.name for one in experiments)
+    names = (
+        "all" if [one.name for one in experiments] == list(EXPERIMENTS) else " ".join(one.name for one in experiments)
+    )
     return f"spare reproduce {names}" + " --quick" * (size.name == "quick")
 
 

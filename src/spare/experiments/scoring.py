@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +21,7 @@ from spare.model import Model
 
 def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
     """(training, test) data of a score cell."""
-    train = stacks(settings["extra"], seed, settings["samples"])
+    train = stacks(settings["extra"], seed, settings["samples"], settings.get("height", 3))
     return [train, unseen(train, settings["test"])]
 
 
@@ -83,6 +84,28 @@ def mixed(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     model, _ = learn(settings["method"], joined, seed, settings["effort"])
     tested = {str(extra): scores(model, test) for extra, test in zip(settings["extras"], sets[half:], strict=True)}
     return {"by_extra": tested, "samples": len(joined)}
+
+
+ROOMY = 3.0
+"""The side, in m, of a table with room for a hundred extra blocks."""
+CROWDED = 20
+"""From so many extra blocks on the table is that large."""
+
+
+def clutter_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+    """Training data for every number of extra blocks, then test data for those to be tested."""
+    tests = [unseen(stacks(extra, seed, 1), settings["test"]) for extra in settings["tested"]]
+    tests = [dataclasses.replace(one, table=ROOMY) if one.extra >= CROWDED else one for one in tests]
+    return [*(stacks(extra, seed, settings["samples"]) for extra in settings["extras"]), *tests]
+
+
+def clutter(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
+    """One method trained among few extra blocks, tested among other numbers of them."""
+    sets = [one.load(folder) for one in clutter_data(settings, seed)]
+    joined = concatenate(sets[: len(settings["extras"])]).shuffle(seed)
+    model, _ = learn(settings["method"], joined, seed, settings["effort"])
+    tests = zip(settings["tested"], sets[len(settings["extras"]) :], strict=True)
+    return {"by_extra": {str(extra): scores(model, test) for extra, test in tests}, "samples": len(joined)}
 
 
 def noise_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
