@@ -255,13 +255,30 @@ class EM:
         return trained or [shell for shell in state.fitted if shell != self.empty] or [self.empty]
 
     def vote(self, state: RuleState, column: np.ndarray) -> ShellWeights:
-        """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for length, is smallest under shell k."""
+        """V(k) = sum of w_i z_i over the samples whose loss, plus the margin for length, is smallest under shell k.
+
+        With a margin, a sample has no vote for a shell that holds just the objects which a shorter one holds.
+        """
         top = self._top(state)
-        handicap = [self.mixing.margin * len(shell) for shell in top]
-        losses = np.stack([state.losses(shell, self.empty) + more for shell, more in zip(top, handicap, strict=True)])
+        losses = np.stack([state.losses(shell, self.empty) + self.mixing.margin * len(shell) for shell in top])
+        if self.mixing.margin:
+            losses[self._repeats(state, top)] = np.inf
         best = np.argmin(losses, axis=0)
         share = self.weights * column
         return state.shells.voted({shell: float(share[best == k].sum()) for k, shell in enumerate(top)})
+
+    def _repeats(self, state: RuleState, top: Sequence[Shell]) -> np.ndarray:
+        """(shells, n): which samples each shell says nothing new about: a shorter one holds the same objects."""
+        offsets = self.extractor.experience.offsets[:-1]
+        held = [self.extractor.pointing.masks(shell).any(axis=0) for shell in top]
+        applies = [state.fitted[shell].table.applies for shell in top]
+        found = np.zeros((len(top), len(offsets)), bool)
+        for k, long in enumerate(top):
+            for j, short in enumerate(top):
+                if len(short) < len(long):
+                    other = np.maximum.reduceat(held[k] != held[j], offsets)
+                    found[k] |= ~other & applies[k] & applies[j]
+        return found
 
     # -- E-step -------------------------------------------------------------------------------------------------
 

@@ -12,13 +12,9 @@ model.spare.run/         the process that holds `lock` owns the folder; the syst
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import pathlib
-import shutil
 from typing import Any
 
 import numpy as np
@@ -26,13 +22,16 @@ import numpy as np
 from spare import strictjson, tensors
 from spare.atomic import replacing
 from spare.errors import FileError
+from spare.folders import BusyError, Folder, take
+
+OURS = r"run\.json|[^.].*\.safetensors"
 
 
 class Memo:
     """A folder of finished trainings, locked by one process; see `open_run`."""
 
-    def __init__(self, folder: pathlib.Path, lock: int) -> None:
-        self.folder, self._lock = folder, lock
+    def __init__(self, held: Folder) -> None:
+        self.folder, self._held = held.path, held
         self.reused = 0
 
     def get(self, key: str) -> dict[str, np.ndarray] | None:
@@ -60,8 +59,8 @@ class Memo:
     def close(self, *, finished: bool) -> None:
         """Let go of the folder; a finished run no longer needs it."""
         if finished:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._lock)
+            self._held.clear()
+        self._held.release()
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:
@@ -75,54 +74,28 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
 def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:
     """Take a run folder for this process.
 
-    A folder that another process holds is refused at once. What an earlier run left is used with `resume`, if it
-    belongs to the same data, settings and version (or with `force`), and thrown away without.
+    A folder that another process holds, or that holds anything but a run, is refused at once. What an earlier run left
+    is used with `resume`, if it belongs to the same data, settings and version (or with `force`), and thrown away
+    without.
     """
-    lock = _take(folder)
+    try:
+        held = take(folder, OURS)
+    except BusyError as error:
+        raise FileError(
+            f"{folder}: another run (process {error.owner}) is writing here; wait for it, or choose another name"
+        ) from None
     try:
         _claim(folder, identity, resume=resume, force=force)
+        held.sweep()
     except OSError as error:
-        os.close(lock)
+        held.release()
         if isinstance(error, FileError):
             raise
         raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
     except BaseException:
-        os.close(lock)
+        held.release()
         raise
-    return Memo(folder, lock)
-
-
-def _take(folder: pathlib.Path) -> int:
-    """The folder's lock, held; the folder is made if it is not there."""
-    for _ in range(100):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:
-            continue  # another process has just finished here, and removed it
-        except OSError as error:
-            raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(lock, 64).decode(errors="replace").strip()
-            os.close(lock)
-            raise FileError(
-                f"{folder}: another run (process {owner if owner.isdecimal() else 'unknown'}) is writing here; "
-                "wait for it, or choose another name"
-            ) from None
-        if _same(lock, folder / "lock"):
-            os.ftruncate(lock, 0)
-            os.write(lock, f"{os.getpid()}\n".encode())
-            return lock
-        os.close(lock)  # the lock of a folder that its last owner has removed
-    raise FileError(f"{folder}: cannot be used as a run folder: it vanishes again and again")
-
-
-def _same(handle: int, path: pathlib.Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    return False
+    return Memo(held)
 
 
 def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
@@ -139,8 +112,6 @@ def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, forc
     elif not resume:
         for old in folder.glob("*.safetensors"):
             old.unlink()
-    for torn in folder.glob(".*.tmp"):  # of a process that was killed while it wrote: the folder is ours alone now
-        torn.unlink()
     with replacing(record) as target:
         target.write_text(json.dumps(identity, indent=1, sort_keys=True))
 

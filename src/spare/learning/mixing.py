@@ -19,7 +19,8 @@ class Mixing:
     samples hardly changed; bystanders: imagined objects per sample that did not move, in each rule's default
     variance. Where every object of a rule's own samples is predicted, only samples that belong elsewhere would set
     it, and they would never leave; margin: nats per pointer by which a longer shell must be better to get weight
-    from a search or a sample's vote (0 in the paper): where two shells say the same, chance would decide otherwise;
+    from a search or a sample's vote (0 in the paper), and a sample then has no vote for a shell that holds just the
+    objects which a shorter one holds: where two shells say the same, chance would decide otherwise;
     polish: last iterations in which each rule has its heaviest shell alone (as in the final model), ten times the
     bystanders, no claim on samples that it does not apply to while another rule does, and memberships follow from
     likelihoods and shares as in textbook EM: samples which a hardened membership, a lighter shell, a wide default
