@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("names", "workers"),
     ("strictjson",),
     ("thrift",),
-    ("atomic", "tensors", "schemas", "footer"),
+    ("atomic", "folders", "tensors", "schemas", "footer"),
     ("manifest",),
     ("relations",),
     ("references",),

@@ -42,6 +42,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     try:
         yield temporary
         os.fsync(handle)
+        if not os.path.samestat(os.fstat(handle), os.lstat(temporary)):
+            raise FileError(f"{final}: not written: somebody has put another file in the place of {temporary.name}")
         os.replace(temporary, final)
         _flush_folder(final.parent)
     except OSError as error:
@@ -84,7 +86,7 @@ def _mode(final: pathlib.Path) -> int | None:
         facts = os.lstat(final)
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(facts.st_mode) if stat.S_ISREG(facts.st_mode) else None
+    return facts.st_mode & 0o777 if stat.S_ISREG(facts.st_mode) else None
 
 
 def _sweep(final: pathlib.Path) -> None:

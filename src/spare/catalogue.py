@@ -34,13 +34,14 @@ def named_domain(text: str | None) -> Domain | None:
     if shipped is not None:
         return shipped
     module, colon, attribute = text.partition(":")
-    if not colon or not module or not attribute:
+    if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
         raise UsageError(f"--domain {text!r}: write it as package.module:domain, or one of {', '.join(_BUILTIN)}")
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a domain.py beside the data is the common case
+        # A domain.py beside the data is the common case; last, so that no file there stands in for a package.
+        sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
+    except (ImportError, SyntaxError) as error:
         raise UsageError(f"--domain {text!r}: cannot import {module!r}: {error}") from error
     except AttributeError as error:
         raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}") from error

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from spare.atomic import replacing
 from spare.commands.common import remember_programs
 from spare.commands.live import SearchView
 
@@ -65,7 +66,8 @@ class Demo:
         how = spare.fit(push.domain, train, seed=self.seed, listener=self._view)
         seconds = {"spare": time.perf_counter() - start}
         how.model.save(self.out / "model.spare")
-        (self.out / "rules.svg").write_text(diagram.svg(how.model), "utf-8")
+        with replacing(self.out / "rules.svg") as target:
+            target.write_text(diagram.svg(how.model), "utf-8")
         models: dict[str, Any] = {"spare": how.model}
         graph = GraphSettings(members=MEMBERS)  # an ensemble, as ours is
         others: dict[str, Callable[[], Any]] = {
@@ -98,7 +100,8 @@ class Demo:
             error = one["errors"]["error, mm"]
             print(f"   {LABELS[name]:16s}{one['nats']:32.2f}{error:12.1f}{seconds[name]:10.0f} s", flush=True)
         full = {LABELS[name]: spare.evaluate(model, test, seed=0).as_dict() for name, model in models.items()}
-        (self.out / "evaluation.json").write_text(json.dumps(full, indent=1), "utf-8")
+        with replacing(self.out / "evaluation.json") as target:
+            target.write_text(json.dumps(full, indent=1), "utf-8")
         return methods
 
     def _report(self, how: Any, methods: dict[str, Any], data: tuple[Any, Any], begin: float) -> pathlib.Path:

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import tyro
 
+from spare.names import shown
+
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
@@ -45,8 +47,9 @@ class Reproduce:
         if self.page is not None:
             check_target(self.page)
         try:
-            with self._far() as client:
+            with self._far() as client, contextlib.ExitStack() as stack:
                 store = Store(self.out, QUICK if self.quick else FULL)
+                stack.enter_context(store.held())
                 summary = run(experiments, store, jobs=jobs, cache=_cache(), cluster=client, say=self._say)
         except KeyboardInterrupt:
             print(f"\nspare: interrupted; finished cells are kept in {self.out}. Run again to go on", file=sys.stderr)
@@ -73,7 +76,7 @@ class Reproduce:
 
     def _say(self, text: str) -> None:
         if not self.json:
-            print(text, file=sys.stderr, flush=True)
+            print(shown(text), file=sys.stderr, flush=True)
 
 
 def _cache() -> str | None:
@@ -96,5 +99,5 @@ def _show(summary: object, out: pathlib.Path) -> None:
             table.add_row(one.name, one.source, one.bound, str(one.estimate), one.verdict)
     Console().print(table)
     for name, reason in summary.failed.items():  # type: ignore[attr-defined]
-        print(f"failed: {name}: {reason}", file=sys.stderr)
+        print(shown(f"failed: {name}: {reason}"), file=sys.stderr)
     print(out / "reproduction.md")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from spare.domains import push
 from spare.domains.push.settings import Ranges
+from spare.errors import FileError
 from spare.experience import Experience
 
 TEST_SEEDS = 10_000
@@ -86,10 +87,9 @@ def _length(path: pathlib.Path) -> int:
     """How many pushes a file has; a damaged one has none, and is made again."""
     if not path.is_file():
         return 0
-    import pyarrow
-    import pyarrow.parquet
+    from spare.parquet import describe
 
     try:
-        return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
-    except (pyarrow.ArrowException, OSError):
+        return sum(group.rows for group in describe(path)[1])
+    except FileError:
         return 0

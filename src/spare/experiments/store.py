@@ -1,5 +1,6 @@
 """The results folder: one file per finished cell, whole or not there, so that an interrupted run goes on.
 
+lock                 held by the `spare reproduce` that is at work
 run.json             version and size of the run that the folder belongs to; when and with what it was begun
 cells/<key>.json     kind, settings, seed, seconds, and the values (or the error) of one cell
 data/                push data that cells share
@@ -10,19 +11,25 @@ reproduction.md      all of it as one page
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
 import os
 import pathlib
 import platform
+import re
+from collections.abc import Iterator
 from typing import Any
 
+from spare import strictjson, tensors
 from spare.atomic import replacing
 from spare.errors import FileError
 from spare.experiments.cells import Cell, Size
+from spare.folders import LOCK, TORN, hold
 
 FORMAT = 1
+LARGEST_RECORD = 1 << 26
 
 
 def identity(size: Size) -> dict[str, Any]:
@@ -62,7 +69,7 @@ class Store:
         path = folder / "run.json"
         if path.is_file():
             self._check(path)
-        elif folder.is_dir() and any(folder.iterdir()):
+        elif folder.is_dir() and any(not _fresh(one) for one in folder.iterdir()):
             raise FileError(f"{folder}: the folder has files that are not results; choose an empty one")
         else:
             for part in (folder, self.cells, self.data, self.figures):
@@ -79,6 +86,15 @@ class Store:
                     f"{self.folder}: these results are of {what} {found.get(key)!r}, this run is of {wanted[key]!r}; "
                     "choose another folder with --out"
                 )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other run out of the folder; a second one is refused at once."""
+        lock = hold(self.folder)
+        try:
+            yield
+        finally:
+            os.close(lock)
 
     @property
     def cells(self) -> pathlib.Path:
@@ -113,8 +129,9 @@ class Store:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
     """A JSON object from a file, or a `FileError`."""
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(tensors.read_bytes(path, LARGEST_RECORD).decode("utf-8"))
+        strictjson.check(found, "the record", LARGEST_RECORD)
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(f"{path}: damaged or half written ({error}); delete the file to make it again") from error
     if not isinstance(found, dict):
         raise FileError(f"{path}: an object is expected here; delete the file to make it again")
@@ -125,6 +142,13 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     """A JSON file, whole or not there."""
     with replacing(path) as target:
         target.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+
+
+def _fresh(path: pathlib.Path) -> bool:
+    """Whether a run that was killed before it wrote run.json left this."""
+    if path.name in ("cells", "data", "figures"):
+        return path.is_dir() and not any(path.iterdir())
+    return path.name == LOCK or re.fullmatch(TORN, path.name) is not None
 
 
 def _make(folder: pathlib.Path) -> None:

@@ -9,24 +9,26 @@ push.parquet.parts/     one at a time: the process that holds `lock` owns the fo
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
+from spare import strictjson, tensors
 from spare.atomic import replacing
 from spare.errors import FileError, SpareError, UsageError
 from spare.experience import Experience
+from spare.folders import BusyError, Folder, take
+
+OURS = r"settings\.json|\d{8,}-\d{8,}\.parquet"
 
 
 class Parts:
     """Finished chunks of one output file. Made by `holding`, which keeps every other process out."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
+    def __init__(self, held: Folder) -> None:
+        self.folder, self._held = held.path, held
 
     def check(self, record: dict[str, Any]) -> None:
         """Write down what the samples are made with, or refuse if samples made otherwise are there."""
@@ -67,7 +69,7 @@ class Parts:
 
     def remove(self) -> None:
         """The output is written: the parts are not needed any more."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._held.clear()
 
 
 @contextlib.contextmanager
@@ -80,37 +82,24 @@ def holding(out: str | os.PathLike[str]) -> Iterator[Parts]:
         raise FileError(f"{final}: the folder {final.parent} does not exist; create it first")
     folder = final.with_name(final.name + ".parts")
     try:
-        folder.mkdir(exist_ok=True)
-        handle = open(folder / "lock", "a")  # noqa: SIM115 (held until the block ends)
-    except OSError as error:
-        raise FileError(f"{final}: cannot write in its folder: {error.strerror or error}") from error
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError(f"{final}: another process is generating this file now; wait for it") from error
-        if not _same(handle.fileno(), folder / "lock"):
-            raise UsageError(f"{final}: another process has just finished this file; run again to make it anew")
-        parts = Parts(folder)
-        try:
-            yield parts
-        finally:
-            if not any(folder.glob("*.parquet")):
-                parts.remove()  # nothing was finished: leave nothing behind
-
-
-def _same(handle: int, path: pathlib.Path) -> bool:
-    """Whether an open file is still the one under that name: its last holder may have removed the folder."""
+        held = take(folder, OURS)
+    except BusyError as error:
+        raise UsageError(
+            f"{final}: another process is generating this file now ({error.owner}); wait for it"
+        ) from error
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
+        held.sweep()
+        yield Parts(held)
+    finally:
+        if not any(folder.glob("*.parquet")):
+            held.clear()  # nothing was finished: leave nothing behind
+        held.release()
 
 
 def _read_json(path: pathlib.Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
+        found = strictjson.parse(tensors.read_bytes(path, strictjson.LARGEST_TEXT), "the record")
+    except FileError:
         return None
     return found if isinstance(found, dict) else None
 
