@@ -20,6 +20,8 @@ from spare.thrift import read_struct
 
 LARGEST_FOOTER = 1 << 26
 TEXT = 64
+FOLDING = 100
+"""How many times longer than in the file a dictionary of texts may be; each is unfolded and looked through here."""
 _MAGIC = b"PAR1"
 _WIDTHS = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
 _BYTES = 6
@@ -127,7 +129,7 @@ def _check_overlap(spans: list[tuple[int, int]]) -> None:
 def _check_pages(source: BinaryIO, span: tuple[int, int], name: str, facts: dict[int, Any]) -> int:
     """Walk through the pages of one column; the bytes it would take in memory."""
     place, stop = span
-    seen, longest, unfolded = 0, 0, 0
+    seen, longest, unfolded, dictionaries = 0, 0, 0, 0
     while place < stop:
         header, length = read_struct(_at(source, place, min(_HEADER, stop - place)))
         packed, plain = header[3], header[2]
@@ -135,7 +137,9 @@ def _check_pages(source: BinaryIO, span: tuple[int, int], name: str, facts: dict
         if packed < 0 or place > stop or not 0 <= plain < 1 << 31:
             raise FileError(f"damaged: a page of column {name!r} lies outside it")
         if header[1] == _DICTIONARY:
-            count = header[7][1]
+            count, dictionaries = header[7][1], dictionaries + 1
+            if dictionaries > 1 or not 0 <= count <= facts[5]:
+                raise FileError(f"damaged: column {name!r} has more dictionaries, or more in them, than it has use for")
             body = (source, place - packed, packed, plain)
             longest = max(longest, _check_dictionary(body, name, facts, count))
         elif header[1] in (_DATA, _DATA_2):
@@ -153,12 +157,14 @@ def _check_dictionary(body: tuple[BinaryIO, int, int, int], name: str, facts: di
     """Whether a dictionary can hold so many values; for texts, the length of the longest."""
     source, start, packed, plain = body
     if facts[1] != _BYTES:
-        if count < 0 or count * _WIDTHS[facts[1]] > plain + 8:
+        if count * _WIDTHS[facts[1]] > plain + 8:
             raise FileError(f"damaged: the dictionary of column {name!r} is too small for {count} values")
         return 0
     data, codec = _at(source, start, packed), _CODECS[facts[4]]
-    if plain > 1 << 24:
-        raise FileError(f"column {name!r} has a dictionary of {plain >> 20} MB; keep long texts elsewhere")
+    if plain > min(1 << 24, 4096 + FOLDING * packed):
+        raise FileError(
+            f"column {name!r}: a dictionary of {plain >> 10} kB in {packed} bytes; keep long texts elsewhere"
+        )
     if codec is not None:
         data = pa.decompress(data, decompressed_size=plain, codec=codec, asbytes=True)
     place = longest = 0

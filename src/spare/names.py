@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from spare.errors import DefinitionError
 
@@ -38,6 +39,11 @@ def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]
         if name in names[:position]:
             raise DefinitionError(f"{owner}: {kind} {name!r} is there twice; give each {kind} its own name")
     return names
+
+
+def tabled(value: Any) -> Any:
+    """A text as a spreadsheet shows it: one that would be read as a formula gets a quote before it."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r\n") else value
 
 
 def shown(text: object, longest: int = 2000) -> str:

@@ -186,6 +186,8 @@ def _digest(header: dict[str, Any]) -> str:
 
 
 def _header(schema: pa.Schema) -> dict[str, Any]:
+    if len(set(schema.names)) != len(schema.names):
+        raise FileError("damaged: two of its columns have the same name")
     raw = (schema.metadata or {}).get(_KEY)
     if raw is None:
         raise FileError("a Parquet file, but not one of SPARE's; read it as a table and use Experience.from_table")

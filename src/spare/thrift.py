@@ -12,6 +12,8 @@ from typing import Any
 from spare.errors import FileError
 
 DEEPEST = 16
+MOST = 1_000_000
+"""Values in all: each takes about a hundred bytes of memory here, and may take one in the file."""
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
 
@@ -29,7 +31,7 @@ class _Reader:
     """A place in some bytes; each method reads one thing and moves on."""
 
     def __init__(self, data: memoryview, place: int) -> None:
-        self.data, self.place = data, place
+        self.data, self.place, self.left = data, place, MOST
 
     def byte(self) -> int:
         value = self.data[self.place]
@@ -71,6 +73,9 @@ class _Reader:
         return fields
 
     def value(self, kind: int, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise FileError(f"its description of itself holds more than {MOST} values")
         if kind in _INTEGERS:
             return self.zigzag()
         readers: dict[int, Callable[[], Any]] = {

@@ -15,8 +15,10 @@ GROUPS = {
     "test_model_files.py": "Model files",
     "test_parquet_files.py": "Experience files",
     "test_disk.py": "Disks and folders",
+    "test_folders.py": "Folders that are not what they seem",
     "test_kills.py": "Kills, interrupts, locks",
     "test_names.py": "Hostile names",
+    "test_records.py": "Hostile records of runs",
     "test_numerics.py": "Numbers",
 }
 

@@ -20,6 +20,7 @@ import pytest
 import spare
 from spare import manifest as manifests
 from spare import strictjson
+from spare.commands.inspect import inspect
 from spare.domains import toy
 from tests.faults.helpers import ROOT, container, one_sentence, refuses, run, sealed, taken_apart
 from tests.fuzz import samples
@@ -118,6 +119,12 @@ def test_model_with_a_gap_between_tensors(good: bytes, path: pathlib.Path) -> No
 def test_model_without_a_tensor(good: bytes, path: pathlib.Path) -> None:
     """Refused, naming the tensor that is missing."""
     refused(path, with_arrays(good, lambda a: a.pop("rule.0.mean.1.bias")), r"'rule\.0\.mean\.1\.bias' is missing")
+    for broken in (
+        lambda a: a.pop("rule.0.mean.0.bias"),
+        lambda a: a.update({"rule.0.mean.0.bias": np.zeros((), "f4")}),
+    ):
+        path.write_bytes(with_arrays(good, broken))
+        refuses(lambda: inspect(path), "rule 1 has no network")
 
 
 def test_model_with_an_extra_tensor(good: bytes, path: pathlib.Path) -> None:

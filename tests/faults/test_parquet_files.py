@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import spare
-from spare import footer, parquet
+from spare import footer, parquet, thrift
+from spare.commands.inspect import inspect
 from spare.domains import toy
 from spare.thrift import read_struct
 from tests.faults.helpers import one_sentence, refuses, run
@@ -124,6 +125,68 @@ def test_parquet_that_repeats_a_long_text(path: pathlib.Path) -> None:
     content = written(table, compression="zstd")
     assert len(content) < 500_000
     refused(path, content, "MB in memory|long texts")
+
+
+def _thrift(*fields: tuple[int, Any]) -> bytes:
+    """A struct in Thrift's compact protocol: whole numbers, texts, structs (as tuples) and lists of these."""
+    found, last = b"", 0
+    for number, value in fields:
+        found += bytes([(number - last) << 4 | _kind(value)]) + _coded(value)
+        last = number
+    return found + b"\0"
+
+
+def _kind(value: Any) -> int:
+    return {int: 6, bytes: 8, list: 9, tuple: 12}[type(value)]
+
+
+def _coded(value: Any) -> bytes:
+    if isinstance(value, tuple):
+        return _thrift(*value)
+    if isinstance(value, int):
+        return _whole(2 * value)
+    if isinstance(value, bytes):
+        return _whole(len(value)) + value
+    return bytes([0xF0 | _kind(value[0])]) + _whole(len(value)) + b"".join(map(_coded, value))
+
+
+def _whole(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _whole(number >> 7)
+
+
+def _texts(pages: bytes, values: int) -> bytes:
+    """A Parquet file of one column of texts, with these pages."""
+    facts = ((1, 6), (2, [0]), (3, [b"a"]), (4, 6), (5, values), (6, len(pages)), (7, len(pages)), (9, 4))
+    group = ((1, [((2, 4), (3, facts))]), (2, len(pages)), (3, values))
+    described = _thrift((1, 1), (2, [((4, b"root"), (5, 1)), ((1, 6), (3, 0), (4, b"a"))]), (3, values), (4, [group]))
+    return b"PAR1" + pages + described + len(described).to_bytes(4, "little") + b"PAR1"
+
+
+def test_parquet_that_takes_hours(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dictionaries of millions of empty texts in a few bytes, footers of millions of nothings: refused at once."""
+    size = 1 << 24
+    folded = pa.compress(bytes(size), codec="zstd", asbytes=True)
+    counted = [_thrift((1, 2), (2, size), (3, len(folded)), (7, ((1, n), (2, 0)))) + folded for n in (1, size // 4)]
+    data = _thrift((1, 0), (2, 2), (3, 2), (5, ((1, 1), (2, 8), (3, 3), (4, 3)))) + b"xx"
+    begin = time.process_time()
+    refused(path, _texts(counted[1] + data, 1), "more in them, than it has use for")
+    refused(path, _texts(counted[0] + data, 1), "16384 kB in 531 bytes|keep long texts elsewhere")
+    few = pa.compress(bytes(4), codec="zstd", asbytes=True)
+    small = _thrift((1, 2), (2, 4), (3, len(few)), (7, ((1, 1), (2, 0)))) + few
+    refused(path, _texts(2 * small + data, 1), "more dictionaries")
+    monkeypatch.setattr(thrift, "MOST", 10_000)
+    nothings = b"\x59\xfc" + _whole(3_000_000) + bytes(3_000_001)
+    refused(path, b"PAR1" + nothings + len(nothings).to_bytes(4, "little") + b"PAR1", "more than 10000 values")
+    assert time.process_time() - begin < 10
+
+
+def test_parquet_with_two_columns_of_one_name(good: bytes, path: pathlib.Path) -> None:
+    """Refused, by `spare inspect` as well."""
+    table = pq.read_table(io.BytesIO(good))
+    for name in ("state", "info.a"):
+        both = table.append_column(name, table.column("weight")).append_column(name, table.column("weight"))
+        refused(path, written(both), "two of its columns have the same name")
+        refuses(lambda: inspect(path), "two of its columns have the same name")
 
 
 def test_parquet_with_columns_in_another_file(good: bytes, path: pathlib.Path) -> None:

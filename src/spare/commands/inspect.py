@@ -52,9 +52,19 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
         "bytes": size,
         "tensors": len(tensors),
         "numbers": sum(int(array.size) for array in tensors.values()),
-        "members": [int(tensors[f"rule.{k}.mean.0.bias"].shape[0]) for k in range(len(manifest["rules"]))],
+        "members": [_members(path, tensors, k) for k in range(len(manifest["rules"]))],
         "manifest": manifest,
     }
+
+
+def _members(path: pathlib.Path, tensors: Any, k: int) -> int:
+    """How many networks a rule's ensemble has."""
+    from spare.errors import FileError
+
+    bias = tensors.get(f"rule.{k}.mean.0.bias")
+    if bias is None or not bias.ndim:
+        raise FileError(f"{path}: rule {k + 1} has no network; the file is damaged")
+    return int(bias.shape[0])
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:

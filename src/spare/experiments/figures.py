@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from spare.atomic import replacing
 from spare.experiments.statistics import Estimate
+from spare.names import tabled
 
 COLOURS = {
     "spare": "#0b6e4f",
@@ -211,8 +212,7 @@ def _write(figure: Any, folder: pathlib.Path, name: str) -> list[pathlib.Path]:
 def _csv(path: pathlib.Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> pathlib.Path:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([tabled(one) for one in row] for row in (header, *rows))
     with replacing(path) as target:
         target.write_text(text.getvalue(), "utf-8")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spare.atomic import replacing
@@ -14,6 +15,7 @@ from spare.experiments.claims import Claim
 from spare.experiments.experiment import Experiment
 from spare.experiments.figures import Grid, Picture
 from spare.experiments.statistics import Estimate
+from spare.names import shown
 
 if TYPE_CHECKING:
     from spare.experiments.runner import Summary
@@ -39,7 +41,7 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
     if summary.failed:
         lines += ["", "## Cells that failed", ""]
-        lines += [f"- {name}: {reason}" for name, reason in summary.failed.items()]
+        lines += [f"- {escape(shown(f'{name}: {reason}'), quote=False)}" for name, reason in summary.failed.items()]
     for one in experiments:
         lines += ["", f"## {one.name}: {one.title}", "", f"**The paper.** {one.paper}", "", f"**Here.** {one.differs}"]
         for picture in [picture for picture in pictures[one.name] if not picture.name.endswith("-near")]:

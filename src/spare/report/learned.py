@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spare.experiments.figures import COLOURS
 from spare.experiments.learned import LEVELS, coverage
 from spare.experiments.methods import LABELS
+from spare.names import tabled
 from spare.report.charts import Axes, Line, line_chart
 from spare.report.document import (
     Block,
@@ -121,20 +124,22 @@ def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Secti
     known = {name: counts for name, counts in ranks.items() if sum(counts)}
     if not known:
         return None
-    lines, keys, numbers = [], [], ["method,level,covered"]
+    lines, keys, numbers = [], [], io.StringIO()
+    writer = csv.writer(numbers, lineterminator="\n")
+    writer.writerow(["method", "level", "covered"])
     for name, counts in known.items():
         label, colour = LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])
         points = tuple((float(level), 100 * coverage(counts, level / 100)) for level in LEVELS)
         lines.append(Line(label, colour, points))
         keys.append(Key(label, colour))
-        numbers += [f"{label},{level / 100},{covered / 100:.4f}" for level, covered in points]
+        writer.writerows([tabled(label), level / 100, f"{covered / 100:.4f}"] for level, covered in points)
     axes = Axes("central interval of the prediction, %", "values inside, %", (0.0, 100.0), tuple(map(float, LEVELS)))
     chart = Chart(
         line_chart(lines, axes, diagonal=True),
         "How often predictions are right",
         "On the dashed line, a 90 % interval holds what happened in 90 % of all cases; below it a model is too sure.",
         tuple(keys),
-        ("calibration.csv", "\n".join(numbers) + "\n"),
+        ("calibration.csv", numbers.getvalue()),
     )
     histograms = [
         Chart(

@@ -18,6 +18,7 @@ from html import escape
 from typing import Any
 
 from spare.atomic import replacing
+from spare.errors import FileError
 from spare.report.document import (
     Bar,
     Block,
@@ -46,7 +47,14 @@ def write(document: Document, path: pathlib.Path) -> None:
 
 
 def html(document: Document) -> str:
-    """The whole page."""
+    """The whole page; a `FileError` if what should be text or numbers in it is not."""
+    try:
+        return _page(document)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileError(f"the page cannot be made: its record is damaged ({type(error).__name__}: {error})") from error
+
+
+def _page(document: Document) -> str:
     script = _asset("solids.js") + _asset("viewer.js")
     mark = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -147,7 +155,7 @@ def _scene(one: Scene) -> str:
     title, text = f"<figcaption>{escape(one.title)}</figcaption>", f"<pre>{escape(one.explained)}</pre>"
     if one.geometry is None:
         return f'<figure class="words">{title}{text}</figure>'
-    told = json.dumps(one.geometry, separators=(",", ":")).replace("<", "\\u003c")
+    told = json.dumps(one.geometry, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     label = escape(f"3-D view: {one.title}")
     return (
         f'<figure class="scene">{title}'

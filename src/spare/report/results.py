@@ -17,6 +17,7 @@ from spare.experiments.figures import COLOURS, CYCLE, FEWEST, Curve, Grid, Pictu
 from spare.experiments.methods import METHODS
 from spare.experiments.statistics import Estimate
 from spare.experiments.store import FORMAT, read_json
+from spare.names import tabled
 from spare.report.charts import Axes, Line, line_chart
 from spare.report.document import (
     Block,
@@ -93,7 +94,7 @@ def results_document(path: pathlib.Path) -> Document:
     folder = Folder(path)
     try:
         return _document(folder)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration) as error:
         raise FileError(
             f"{path}: a result is damaged or of another version ({type(error).__name__}: {error}); run "
             "`spare reproduce` again into another folder"
@@ -185,7 +186,7 @@ def chart(picture: Picture) -> Chart:
     axes = Axes(picture.x, picture.y, left, ticks, picture.right, right, picture.logarithmic, note)
     keys = tuple(Key(line.label, line.colour, line.dashed) for line in lines)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(picture.rows())
+    csv.writer(text, lineterminator="\n").writerows(map(tabled, row) for row in picture.rows())
     title = picture.title + ", close up" * picture.name.endswith("-near")
     return Chart(line_chart(lines, axes), title, "", keys, (f"{picture.name}.csv", text.getvalue()))
 

@@ -20,7 +20,7 @@ def run_document(path: pathlib.Path, record: Mapping[str, Any]) -> Document:
         )
     try:
         return _document(record)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration) as error:
         raise FileError(
             f"{path}: damaged, or not the record of a run ({type(error).__name__}: {error}); make it again"
         ) from error
