@@ -217,6 +217,50 @@ def test_kill_of_generate(tmp_path: pathlib.Path) -> None:
     assert os.listdir(tmp_path) == ["whole.parquet"]
 
 
+def reproduced(folder: pathlib.Path) -> dict[str, object]:
+    """What is in a results folder, but for times: how long things took, and when."""
+    found: dict[str, object] = {}
+    for path in sorted(one for one in folder.rglob("*") if one.is_file() and one.name not in ("lock", "run.json")):
+        name, content = str(path.relative_to(folder)), path.read_bytes()
+        if path.suffix == ".json":
+            told = json.loads(content)
+            found[name] = {key: told[key] for key in told if key not in ("finished", "seconds", "processor")}
+        else:
+            found[name] = content if path.suffix != ".md" else content.split(b"cells took")[0]
+    return found
+
+
+def test_kill_of_reproduce(tmp_path: pathlib.Path) -> None:
+    """`spare reproduce` killed while it makes data or cells, then started again: the same cells, figures and claims."""
+    line, rng, hit, kept = [sys.executable, "-m", "tests.faults.reproducer"], random.Random(0), 0, 0
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    finish([*line, "--jobs", "1", "--out", str(whole)], tmp_path, tmp_path)
+    expected = reproduced(whole)
+    assert len([name for name in expected if name.startswith("cells/")]) == 5
+    assert not json.loads((whole / "claims.json").read_text())["failed"]
+    for k in range(max(1, KILLS // 5)):
+        jobs = str(1 + k % 2)
+        places, seconds = rng.choice(("cells/*.json", "data/*.parquet")), rng.uniform(0, 0.5)
+        places, most, seconds = (places, rng.randrange(1, 5), seconds) if k else ("cells/*.json", 2, 0.0)
+        process = subprocess.Popen(
+            [*line, "--jobs", jobs, "--out", str(resumed)],
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stderr=subprocess.DEVNULL,
+        )
+        _until(lambda p=process, w=places, n=most: p.poll() is not None or len(list(resumed.glob(w))) >= n)
+        time.sleep(seconds)
+        process.kill()
+        hit += process.wait() == -signal.SIGKILL
+        kept += len(list((resumed / "cells").glob("*.json")))
+        finish([*line, "--jobs", jobs, "--out", str(resumed)], tmp_path, tmp_path)
+        assert reproduced(resumed) == expected
+        shutil.rmtree(resumed)
+        print(f"reproduce: {hit} of {k + 1} killed at work, {kept} finished cells kept", flush=True)
+    assert hit > 0
+    assert kept > 0
+
+
 def test_two_writers_of_one_run(tmp_path: pathlib.Path) -> None:
     """The second `spare fit` stops at once and names the process that is at work."""
     toy.generate(30, seed=0).save(tmp_path / "d.parquet")

@@ -199,11 +199,14 @@ def _line(axes: Any, curve: Curve, colour: str) -> None:
 
 
 def _write(figure: Any, folder: pathlib.Path, name: str) -> list[pathlib.Path]:
+    import matplotlib
+
     paths = []
     for kind in ("png", "svg"):
         path = folder / f"{name}.{kind}"
         metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-        with replacing(path) as target:
+        # Names inside an SVG are random, unless salted: the same numbers shall give the same file.
+        with replacing(path) as target, matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(target, format=kind, dpi=160, metadata=metadata, facecolor="white")
         paths.append(path)
     return paths
