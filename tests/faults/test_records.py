@@ -25,7 +25,6 @@ from spare.experiments.experiment import Experiment
 from spare.experiments.figures import Curve, Picture
 from spare.experiments.learned import told
 from spare.experiments.page import page
-from spare.experiments.run import examples, scored
 from spare.experiments.runner import Summary
 from spare.experiments.statistics import Estimate
 from spare.names import tabled
@@ -66,13 +65,13 @@ def record() -> dict[str, Any]:
     ]
     block = {"size": [1, 1, 1], "pose": [0, 0, 0, 0, 0, 0, 1], "role": "target", "name": "a"}
     scene = {"title": "t", "explained": "e", "objects": [block], "frames": [], "arrows": [[0, 0, "above"]]}
-    model, data = toy.true_model(), toy.generate(6, seed=0)
-    score = scored(model, data, label="this", seconds=1.0)
+    score = {"label": "this", "seconds": 1.0, "nats": 2.5, "errors": {"error of x, m": 0.1}, "ranks": [5] * 20}
+    words = {"title": "transition 0", "explained": "e"}
     return {
         "format": 1,
         "title": "t",
         "about": "a",
-        "learned": {**told(model), "search": search, "scenes": [*examples(model, data, 1), scene]},
+        "learned": {**told(toy.true_model()), "search": search, "scenes": [words, scene]},
         "methods": {"spare": score, "b": {**score, "label": "that", "seconds": None}},
         "caption": "c",
         "figures": [["1", "n"]],
