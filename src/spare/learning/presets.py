@@ -90,7 +90,7 @@ class Search:
     `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
                     then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
                     auto: as many as bring the judged samples to 150, at most 6
-    `screen`        the share of the training that each candidate of a round gets, on one fold; the best three are then
+    `screen`        the share of the training that each candidate of a round gets, on one fold; the best four are then
                     trained in full and judged. 1 with one fold: all are trained in full
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta

@@ -105,7 +105,7 @@ class Listener(Protocol):
 
 KEPT = 64
 """How many trained candidates a search remembers: memory does not grow with their number."""
-FINALISTS = 3
+FINALISTS = 4
 """How many candidates of a round are trained on every fold; the others on one."""
 
 
