@@ -173,7 +173,7 @@ def test_interrupt_of_fit(problem: pathlib.Path) -> None:
     for trainings in (0, 1) if KILLS else (0,):
         process = subprocess.Popen(line, cwd=problem, env=environment(), stderr=subprocess.PIPE, text=True)
         _until(lambda n=trainings: folder.exists() and len(list(folder.glob("*.safetensors"))) >= n)
-        time.sleep(0.3 * trainings)
+        time.sleep(0.3)  # past the moment in which the folder is taken, when there is nothing to go on with yet
         watched = psutil.Process(process.pid)
         before = sum(watched.cpu_times()[:2])
         process.send_signal(signal.SIGINT)
