@@ -19,11 +19,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
-from tests.learning import many_worlds
-from tests.learning.worlds import holds_the_same
 
 import spare
 from spare.learning.many import ManyResult
+from tests.learning import many_worlds
+from tests.learning.worlds import holds_the_same
 
 LONGEST = 3
 """The most references a rule may have; the longest true list has two."""
