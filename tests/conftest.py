@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 import numpy as np
@@ -15,6 +16,11 @@ _COMMON: dict = {"deadline": None, "suppress_health_check": list(hypothesis.Heal
 hypothesis.settings.register_profile("default", max_examples=12, derandomize=True, database=None, **_COMMON)
 hypothesis.settings.register_profile("thorough", max_examples=10_000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+# A shell that starts a run in the background has it ignore Ctrl-C, and so would every process that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

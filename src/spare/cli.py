@@ -53,13 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = command.run()
         sys.stdout.flush()
-        return code
+        return _forget(code)
     except SpareError as error:
         print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("spare: interrupted", file=sys.stderr)
-        return 130
+        return _forget(130)
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -68,6 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = error.filename or "the output"
         print(f"spare: {shown(place)}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def _forget(code: int) -> int:
+    """An interrupt that passed through an `eval` ends the interpreter by the signal, although it was handled.
+
+    CPython keeps a flag for interrupts that nobody handles, sets it too early, and clears it when it evaluates again.
+    """
+    eval("None")
+    return code
 
 
 if __name__ == "__main__":

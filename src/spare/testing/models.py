@@ -24,6 +24,7 @@ from spare.files import load
 from spare.model import TransitionModel
 from spare.testing.report import Finding, Report
 
+HALVINGS = 8
 DRAWS = 2048
 STRICT = 5.0
 """Standard errors that an average over draws may be off: by chance once in two million times."""
@@ -175,12 +176,25 @@ def _draws(model: TransitionModel, data: Experience, seed: int) -> Iterator[Find
 
 
 def _ratio(model: TransitionModel, many: Experience, drawn: np.ndarray, who: int, std: np.ndarray) -> np.ndarray:
-    """p(x + d) / p(x) of draws x, with d one standard deviation of one value."""
-    rows = many.offsets[:-1] + who
-    moved = drawn.copy()
-    moved[rows, many.domain.dynamic[0]] += np.float32(std[who, 0])
-    pair = [model.log_prob(dataclasses.replace(many, next_values=part)) for part in (drawn, moved)]
-    return np.exp(np.clip(np.asarray(pair[1]) - np.asarray(pair[0]), -50, 50))
+    """p(x + d) / p(x) of draws x, with d one standard deviation of one value, or less where the density is sharper.
+
+    Values can depend on each other, or be mixed: then a whole standard deviation of one leads where there is no
+    density, the ratio is 0 but for a few huge ones, and no number of draws shows its mean.
+    """
+    rows, column = many.offsets[:-1] + who, many.domain.dynamic[0]
+    before = np.asarray(model.log_prob(dataclasses.replace(many, next_values=drawn)))
+
+    def apart(step: float) -> np.ndarray:
+        moved = drawn.copy()
+        moved[rows, column] += np.float32(step)
+        return np.asarray(model.log_prob(dataclasses.replace(many, next_values=moved))) - before
+
+    step = float(std[who, 0])
+    for _ in range(HALVINGS):
+        if np.median(np.abs(apart(step))) <= 1:
+            break
+        step /= 2
+    return np.exp(np.clip(apart(step), -50, 50))
 
 
 def _saving(model: Any, data: Experience, reload: Callable[[str, Domain], TransitionModel]) -> Iterator[Finding]:
