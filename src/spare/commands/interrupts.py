@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 GRACE = 1.0
 INTERRUPTED = 130
@@ -25,6 +26,8 @@ def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]
 
     Python notices a signal when compiled code returns, and compiling a program can take many seconds. Whatever was
     finished is on disk already, so a thread that hears of the signal at once may end the process like a kill would.
+    An interrupt that Python raises where nothing can catch it, as in a callback of the garbage collector, is lost to
+    the block; it is not worth a traceback, since that thread still ends the process.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,11 +44,19 @@ def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]
             print(tell(), file=sys.stderr, flush=True)
             os._exit(INTERRUPTED)
 
+    hook = sys.unraisablehook
+
+    def unraised(what: Any) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):
+            hook(what)
+
+    sys.unraisablehook = unraised
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         stopped.set()
         signal.set_wakeup_fd(before)
         os.close(told)
