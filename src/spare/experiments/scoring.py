@@ -78,12 +78,19 @@ def mixed_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
 
 def mixed(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
     """One method trained on pushes with all numbers of extra blocks together, tested on each."""
-    sets = [one.load(folder) for one in mixed_data(settings, seed)]
-    half = len(settings["extras"])
-    joined = concatenate(sets[:half]).shuffle(seed)
+    return _across(settings, seed, folder, (mixed_data(settings, seed), settings["extras"]))
+
+
+def _across(
+    settings: Mapping[str, Any], seed: int, folder: pathlib.Path, data: tuple[list[Dataset], list[int]]
+) -> dict[str, Any]:
+    """Trained on the first of these data sets together, tested on each of the rest, which have so many extra blocks."""
+    (sets, tested), half = data, len(settings["extras"])
+    loaded = [one.load(folder) for one in sets]
+    joined = concatenate(loaded[:half]).shuffle(seed)
     model, _ = learn(settings["method"], joined, seed, settings["effort"])
-    tested = {str(extra): scores(model, test) for extra, test in zip(settings["extras"], sets[half:], strict=True)}
-    return {"by_extra": tested, "samples": len(joined)}
+    found = {str(extra): scores(model, test) for extra, test in zip(tested, loaded[half:], strict=True)}
+    return {"by_extra": found, "samples": len(joined)}
 
 
 ROOMY = 3.0
@@ -101,11 +108,7 @@ def clutter_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
 
 def clutter(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
     """One method trained among few extra blocks, tested among other numbers of them."""
-    sets = [one.load(folder) for one in clutter_data(settings, seed)]
-    joined = concatenate(sets[: len(settings["extras"])]).shuffle(seed)
-    model, _ = learn(settings["method"], joined, seed, settings["effort"])
-    tests = zip(settings["tested"], sets[len(settings["extras"]) :], strict=True)
-    return {"by_extra": {str(extra): scores(model, test) for extra, test in tests}, "samples": len(joined)}
+    return _across(settings, seed, folder, (clutter_data(settings, seed), settings["tested"]))
 
 
 def noise_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
