@@ -24,10 +24,10 @@ from spare.experience import Experience
 from spare.learning.api import Task, make_extractor, prepare
 from spare.learning.clustering import Clustering, features, memberships, separation
 from spare.learning.em import Mixing
-from spare.learning.engine import cores
 from spare.learning.greedy import GreedySearch
 from spare.learning.many import ManyResult, learn_rules
 from spare.learning.presets import PRESETS, Preset
+from spare.learning.threads import cores
 
 HEIGHTS = (2, 3, 4)
 TABLES = {

@@ -18,7 +18,7 @@ import numpy as np
 
 import spare
 from spare.domains import push
-from spare.learning.engine import cores
+from spare.learning.threads import cores
 
 TEST = 250
 

@@ -19,6 +19,7 @@ from spare.learning.api import make_extractor, prepare, split_weights  # noqa: E
 from spare.learning.fit import Plan, fit_predictors  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
+from spare.learning.threads import cores  # noqa: E402
 from spare.references import Shell  # noqa: E402
 
 PAPER = PRESETS["paper"]
@@ -70,9 +71,9 @@ def predictors(train: spare.Experience, job: dict) -> dict:
         "rows": int((table.applies & (weights[0] > 0)).sum()),
         "sizes": [table.x.shape[1], int(np.prod(table.y.shape[1:]))],
         "padded": [capacity.inputs, capacity.slots * capacity.quantities],
-        "cores": engine.cores(),
+        "cores": cores(),
     }
-    for name, threads, candidates in (("alone", 1, 1), ("round", None, 4 * engine.cores())):
+    for name, threads, candidates in (("alone", 1, 1), ("round", None, 4 * cores())):
         plan = Plan(PAPER, *weights, capacity, job["seed"], threads)
         times = []
         for _ in range(job["repeats"]):

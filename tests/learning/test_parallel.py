@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spare.learning.engine import Programs, cores, in_parallel
+from spare.learning.engine import Programs
+from spare.learning.threads import cores, in_parallel
 
 
 def test_results_come_in_order_and_at_most_so_many_at_once() -> None:

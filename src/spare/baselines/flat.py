@@ -21,11 +21,12 @@ from spare.domain import Domain
 from spare.errors import DataError, DefinitionError, FitError, one_of
 from spare.experience import Experience
 from spare.learning.api import prepare, split_weights
-from spare.learning.engine import Capacity, Nets, in_parallel, initial_nets, train
+from spare.learning.engine import Capacity, Nets, initial_nets, train
 from spare.learning.extract import Seen, Table
 from spare.learning.pointing import Pointing
 from spare.learning.presets import Training
 from spare.learning.problems import Scaling, padded_problem, take_scale
+from spare.learning.threads import in_parallel
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 

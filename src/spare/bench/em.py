@@ -21,7 +21,7 @@ import numpy as np
 def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
     """Seconds per iteration by way of training, their ratios, and what warm starts cost and bring."""
     from spare.domains import push
-    from spare.learning.engine import cores
+    from spare.learning.threads import cores
 
     samples, rounds = (150, 1) if quick else (900, 3)
     _say(quiet, f"generating {samples + samples // 3} pushes")

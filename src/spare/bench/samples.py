@@ -25,7 +25,7 @@ def run(*, quick: bool, seed: int, quiet: bool, out: pathlib.Path = pathlib.Path
     from spare.experiments.cells import FULL, QUICK
     from spare.experiments.runner import run as run_cells
     from spare.experiments.store import Store
-    from spare.learning.engine import cores
+    from spare.learning.threads import cores
 
     def say(text: str) -> None:
         if not quiet:

@@ -30,7 +30,7 @@ class Demo:
         """Do it, step by step, saying what happens; the last line is the report's path."""
         remember_programs()
         from spare.domains import push
-        from spare.learning.engine import cores
+        from spare.learning.threads import cores
 
         begin = time.perf_counter()
         self.out.mkdir(parents=True, exist_ok=True)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from spare.learning.presets import Phase, Training
+from spare.learning.threads import in_parallel
 from spare.predictor import Network, bounded_variance
 
 # Threads train different candidates; a pool inside each matrix product would only get in their way.
@@ -331,23 +331,3 @@ def train(
         nets = jax.block_until_ready(_phase_program(phase, training, arguments)(*arguments))
     mean, variance = PROGRAMS.get("outputs", outputs, (nets, problem))(nets, problem)
     return jax.tree.map(np.asarray, nets), np.asarray(mean), np.asarray(variance)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_parallel(calls: Sequence[Callable[[], Any]], threads: int | None = None) -> Iterator[Any]:
-    """The result of each call, in order, at most `threads` at once; an error stops what has not started."""
-    workers = max(1, min(threads or cores(), len(calls) or 1))
-    if workers == 1:
-        for call in calls:
-            yield call()
-        return
-    pool = concurrent.futures.ThreadPoolExecutor(workers)
-    try:
-        for future in [pool.submit(call) for call in calls]:
-            yield future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

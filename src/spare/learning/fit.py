@@ -22,11 +22,12 @@ import numpy as np
 from spare.batches import round_up
 from spare.density import object_log_density
 from spare.errors import FitError
-from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, in_parallel, initial_nets, train
+from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, initial_nets, train
 from spare.learning.extract import Extractor, Table, default_variance
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
+from spare.learning.threads import in_parallel
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 from spare.rule import Rule

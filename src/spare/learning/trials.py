@@ -19,10 +19,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from spare.errors import FitError
-from spare.learning.engine import cores
 from spare.learning.extract import Extractor, Table, default_variance
 from spare.learning.fit import Fitted, Pair, Plan, training_call
 from spare.learning.statistics import weighted_mean
+from spare.learning.threads import cores
 from spare.model import Model
 from spare.references import Shell
 

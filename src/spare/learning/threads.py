@@ -1,0 +1,28 @@
+"""Work on a pool of threads: XLA releases the interpreter's lock, so compiled programs run side by side."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parallel(calls: Sequence[Callable[[], Any]], threads: int | None = None) -> Iterator[Any]:
+    """The result of each call, in order, at most `threads` at once; an error stops what has not started."""
+    workers = max(1, min(threads or cores(), len(calls) or 1))
+    if workers == 1:
+        for call in calls:
+            yield call()
+        return
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        for future in [pool.submit(call) for call in calls]:
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
