@@ -307,7 +307,20 @@ choices = st.randoms(use_true_random=False)  # structure: hypothesis chooses, an
 seeds = st.integers(0, 2**31 - 1)
 
 
-def examples(count: int) -> settings:
-    """This many examples by default; the `thorough` profile decides for itself."""
-    chosen = settings().max_examples
-    return settings(max_examples=chosen if chosen >= 1000 else count)
+def thorough() -> bool:
+    """Whether this is `make properties`."""
+    return settings().max_examples >= 1000
+
+
+def examples(count: int, per: int = 1) -> settings:
+    """This many examples by default; in `make properties` as many as give 10,000 if one holds `per` transitions."""
+    return settings(max_examples=settings().max_examples // per if thorough() else count)
+
+
+MANY = 100
+"""Transitions for each model in `make properties`: compiling dominates, so 100 models of 100 each."""
+
+
+def transitions(count: int) -> int:
+    """So many transitions for each model by default, `MANY` in `make properties`."""
+    return MANY if thorough() else count

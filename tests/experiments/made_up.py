@@ -26,6 +26,11 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
         level = sign * level + noise + sign * 0.5 * min(settings["samples"], 20) / 20
         told = {"ranks": [10] * 20 if sign > 0 else [100, *[1] * 18, 100], "covers": float(sign > 0)}
         return {"stack": level, "others": 5.9, "all": level, "transition": level * 3 * (3 + extra), **told}
+    if cell.kind == "world-noise":
+        return {"moved": 4.95, "all": 5.2}
+    if cell.kind == "world":
+        level = sign * {**BASE, **FLAT}[settings["method"]] + noise
+        return {"moved": level, "others": 5.0, "all": level, "rules": "-"}
     if cell.kind == "clutter":
         levels = {extra: 4.3 + noise - (extra if sign < 0 else 0) for extra in settings["tested"]}
         return {"by_extra": {str(extra): {"stack": level, "all": level} for extra, level in levels.items()}}
@@ -45,7 +50,7 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
         own = [0.7, 0.9, 0.95] if sign > 0 else [0.7, 0.5, 0.3]
         shells = [[{"a": w + noise, "b": 0.05}] * 3 for w in weights]
         return {"diagonals": [[d + noise] * 3 for d in own], "shells": shells, "blocks": [float(sign > 0)] * 3}
-    good = {"table1": 0.9, "table2": 0.6, "table3": 0.7, "table4": 0.8}
+    good = {"table1": 0.95, "table2": 0.7, "table3": 0.8, "table4": 0.95}
     bad = {"table1": 0.1, "table2": 0.3, "table3": 0.2, "table4": 0.1}
     tables = {}
     for name, level in (good if sign > 0 else bad).items():

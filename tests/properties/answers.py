@@ -10,11 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import spare
 from spare.batches import Batch
 from tests.oracle import OracleModel
-from tests.strategies import Case, case, plain, plan
+from tests.strategies import Case, case, plain, plan, thorough
 
 
 class Answers(NamedTuple):
@@ -82,8 +83,17 @@ def assert_close(mine: Answers, other: Answers, bound: float, hint: object = "")
         assert np.all(error <= bound), f"{name}: {error.max()} {hint}"
 
 
+HEIGHT = 96
+"""Transitions in each case of the pool."""
+
+
+def pool(*few: int) -> Any:
+    """These cases of the pool by default; in `make properties` as many as hold 10,000 transitions."""
+    return pytest.mark.parametrize("seed", range(-(-10_000 // HEIGHT)) if thorough() else few)
+
+
 @functools.cache
 def pooled(seed: int) -> Case:
     """Cases that several tests share, so that each structure is compiled once; 5 objects leave room for a sixth."""
     structure = plan(random.Random(seed), ties=seed % 2 == 1)
-    return case(structure, seed, transitions=96, objects=(5, 5))
+    return case(structure, seed, transitions=HEIGHT, objects=(5, 5))

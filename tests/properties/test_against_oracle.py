@@ -9,34 +9,36 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tests.properties.answers import assert_close, of_library, of_oracle, pooled
-from tests.strategies import BUCKETS, case, choices, examples, plain, plan, seeds
+from tests.properties.answers import assert_close, of_library, of_oracle, pool, pooled
+from tests.strategies import BUCKETS, MANY, case, choices, examples, plain, plan, seeds, thorough, transitions
+
+pytestmark = pytest.mark.invariant
 
 
-@examples(6)
+@examples(6, per=MANY)
 @given(choices, seeds)
 def test_random_models_in_float64(rnd: random.Random, seed: int) -> None:
     with jax.enable_x64(True):
-        drawn = case(plan(rnd), seed)
+        drawn = case(plan(rnd), seed, transitions=transitions(20))
         assert_close(of_library(drawn.model, drawn.data), of_oracle(drawn.oracle, drawn.data), 1e-10, drawn.model)
 
 
-@examples(3)
+@examples(3, per=MANY)
 @given(choices, seeds)
 def test_tied_rules_in_float32(rnd: random.Random, seed: int) -> None:
-    drawn = case(plan(rnd, ties=True), seed)
+    drawn = case(plan(rnd, ties=True), seed, transitions=transitions(20))
     assert_close(of_library(drawn.model, drawn.data), of_oracle(drawn.oracle, drawn.data), 1e-5, drawn.model)
 
 
 @pytest.mark.parametrize("bucket", ["one", "sixty"])
-@examples(3)
+@examples(3, per=MANY)
 @given(rnd=choices, seed=seeds)
 def test_one_object_and_sixty_in_float32(bucket: str, rnd: random.Random, seed: int) -> None:
-    drawn = case(plan(rnd, rules=2), seed, transitions=4, objects=BUCKETS[bucket])
+    drawn = case(plan(rnd, rules=2), seed, transitions=transitions(4), objects=BUCKETS[bucket])
     assert_close(of_library(drawn.model, drawn.data), of_oracle(drawn.oracle, drawn.data), 1e-5, drawn.model)
 
 
-@pytest.mark.parametrize("seed", [14])
+@pool(14)
 def test_the_public_functions_say_the_same(seed: int) -> None:
     drawn = pooled(seed)
     data, columns = drawn.data, np.array(drawn.data.domain.dynamic)
@@ -52,11 +54,12 @@ def test_the_public_functions_say_the_same(seed: int) -> None:
     assert not std[:, static].any()
 
 
-@pytest.mark.parametrize("seed", [5])
+@pool(5)
 def test_predict_points_at_the_same_objects(seed: int) -> None:
     drawn = pooled(seed)
-    theirs = of_oracle(drawn.oracle, drawn.data[:20])
-    for i in range(20):
+    count = len(drawn.data) if thorough() else 20
+    theirs = of_oracle(drawn.oracle, drawn.data[:count])
+    for i in range(count):
         world, call, _ = plain(drawn.data, i)
         prediction = drawn.model.predict(drawn.data.states[i], drawn.data.actions[i])
         firing = [k for k, answer in enumerate(prediction.rules) if answer.fires]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import spare
-from tests.properties.answers import assert_close, of_library, pooled
+from tests.properties.answers import assert_close, of_library, pool, pooled
 from tests.strategies import Case, plain
 
 # 5: ties, and none applying; 14: overlapping slots, sets, arity 2, lower scores.
-pool = pytest.mark.parametrize("seed", [5, 14])
+both = pool(5, 14)
+pytestmark = pytest.mark.invariant
 
 
 def rebuilt(data: spare.Experience, **changes: np.ndarray) -> spare.Experience:
@@ -27,7 +28,7 @@ def rebuilt(data: spare.Experience, **changes: np.ndarray) -> spare.Experience:
     return spare.Experience.from_arrays(data.domain, **{**columns, **changes})
 
 
-@pool
+@both
 def test_object_order_changes_nothing(seed: int) -> None:
     drawn = pooled(seed)
     data, rng = drawn.data, np.random.default_rng(seed)
@@ -64,7 +65,7 @@ def with_stranger(drawn: Case) -> spare.Experience:
     )
 
 
-@pytest.mark.parametrize("seed", [14])
+@pool(14)
 def test_an_object_that_no_reference_reaches(seed: int) -> None:
     drawn, tested = pooled(seed), 0
     extended = with_stranger(drawn)
@@ -88,10 +89,10 @@ def test_an_object_that_no_reference_reaches(seed: int) -> None:
         tested += 1
         np.testing.assert_allclose(after.log_values[6 * i : 6 * i + 5], before.log_values[5 * i : 5 * i + 5], rtol=1e-6)
         assert after.log_prob[i] - before.log_prob[i] == pytest.approx(extra, rel=1e-4, abs=1e-4)
-    assert tested > 10
+    assert tested > 10 or seed != 14
 
 
-@pytest.mark.parametrize("seed", [5])
+@pool(5)
 def test_duplicating_every_rule_changes_nothing(seed: int) -> None:
     drawn = pooled(seed)
     doubled = spare.Model(drawn.model.domain, [*drawn.model.rules, *drawn.model.rules], drawn.model.default_variance)
@@ -100,7 +101,7 @@ def test_duplicating_every_rule_changes_nothing(seed: int) -> None:
     np.testing.assert_array_equal(after.scores, np.tile(before.scores, 2))
 
 
-@pool
+@both
 def test_rules_that_do_not_fire_have_no_effect(seed: int) -> None:
     drawn = pooled(seed)
     before = of_library(drawn.model, drawn.data)
@@ -122,7 +123,7 @@ def test_rules_that_do_not_fire_have_no_effect(seed: int) -> None:
             assert np.any(after.log_prob[fires[:, k]] != before.log_prob[fires[:, k]])
 
 
-@pool
+@both
 def test_densities_of_single_values_integrate_to_one(seed: int) -> None:
     drawn = pooled(seed)
     steps = np.linspace(-40, 40, 96 * 16 + 1)[:-1]  # a multiple of the pool's height: compiled already
@@ -138,7 +139,7 @@ def test_densities_of_single_values_integrate_to_one(seed: int) -> None:
         np.testing.assert_allclose(total * (steps[1] - steps[0]), 1.0, atol=1e-4)
 
 
-@pool
+@both
 def test_values_sum_to_the_whole_unless_rules_tie(seed: int) -> None:
     drawn = pooled(seed)
     found = of_library(drawn.model, drawn.data)
@@ -146,4 +147,4 @@ def test_values_sum_to_the_whole_unless_rules_tie(seed: int) -> None:
     alone |= found.scores.max(axis=1) == 0
     total = found.log_values.reshape(len(drawn.data), -1).sum(axis=1)
     np.testing.assert_allclose(total[alone], found.log_prob[alone], rtol=1e-5)
-    assert alone.sum() > 5
+    assert alone.sum() > 5 or seed not in (5, 14)

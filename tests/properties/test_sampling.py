@@ -13,6 +13,7 @@ from tests.properties.answers import pooled
 from tests.strategies import Case, plain
 
 DRAWS = 4096
+pytestmark = pytest.mark.invariant
 
 
 def chosen(drawn: Case, kind: str) -> int:
