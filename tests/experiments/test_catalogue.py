@@ -25,7 +25,8 @@ def test_names() -> None:
     assert [one.name for one in chosen(["table1", "fig4a"])] == ["fig4a", "table1"]
     assert len(chosen(["all"])) == 12
     with pytest.raises(
-        spare.UsageError, match=r"unknown experiment 'fig9'; valid: fig4a, .*, mixed, samples, heights, clutter, all"
+        spare.UsageError,
+        match=r"unknown experiment 'fig9'; valid: fig4a, .*, mixed, samples, heights, clutter, worlds, all",
     ):
         chosen(["fig4a", "fig9"])
     with pytest.raises(spare.UsageError, match="at least one"):

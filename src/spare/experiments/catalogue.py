@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spare.errors import UsageError
-from spare.experiments import fig4a, fig4b, fig4c, fig6, fig7, mixed, samples
+from spare.experiments import fig4a, fig4b, fig4c, fig6, fig7, mixed, samples, worlds
 from spare.experiments.experiment import Experiment
 from spare.experiments.fig5 import FIG5A, FIG5B
 from spare.experiments.tables import experiment as table
@@ -23,7 +23,7 @@ _EVERY = (
 )
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _EVERY}
 """The paper's: what `all` means."""
-BEYOND: dict[str, Experiment] = {one.name: one for one in samples.EXPERIMENTS}
+BEYOND: dict[str, Experiment] = {one.name: one for one in (*samples.EXPERIMENTS, worlds.EXPERIMENT)}
 """Those that the paper does not have: what `spare bench samples` runs."""
 
 

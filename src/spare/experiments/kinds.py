@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from spare.errors import SpareError
-from spare.experiments import many, paths, scoring
+from spare.experiments import many, paths, scoring, worlds
 from spare.experiments.cells import Cell
 from spare.experiments.data import Dataset
 
@@ -29,6 +29,8 @@ KINDS = {
     "path": Kind(paths.path, paths.path_data),
     "start": Kind(many.start, many.many_data),
     "em": Kind(many.em, many.many_data),
+    "world": Kind(worlds.score, worlds.no_data),
+    "world-noise": Kind(worlds.noise, worlds.no_data),
 }
 
 

@@ -27,7 +27,17 @@ from spare.workers import follow, fresh_pool
 
 RESTARTS = 3
 """How many times workers may die before what is left is given up."""
-WEIGHT = {"em": 60, "mixed": 20, "clutter": 5, "start": 12, "path": 8, "noise": 5, "score": 1}
+WEIGHT = {
+    "em": 60,
+    "mixed": 20,
+    "clutter": 5,
+    "start": 12,
+    "path": 8,
+    "noise": 5,
+    "score": 1,
+    "world": 1,
+    "world-noise": 1,
+}
 HEAVY = {"graph": 3, "graph-frame": 4, "ensemble": 2, "spare": 3, "spare-paper": 3}
 
 

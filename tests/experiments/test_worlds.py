@@ -1,0 +1,41 @@
+"""Cells of the experiment `worlds`: what they are, and tiny ones from end to end."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from spare.domains.worlds import WORLDS
+from spare.experiments import worlds
+from spare.experiments.cells import FULL, QUICK, Cell
+from spare.experiments.kinds import compute
+
+
+def test_what_is_compared() -> None:
+    cells = [cell for cell in worlds.EXPERIMENT.cells(FULL) if cell.kind == "world"]
+    assert {cell.settings["world"] for cell in cells} == set(WORLDS) == {"tray", "billiards", "flights"}
+    assert {cell.settings["samples"] for cell in cells} == {100, 1000}
+    framed = {cell.settings["world"] for cell in cells if cell.settings["method"] == "graph-frame"}
+    assert framed == {"tray", "billiards"}
+    assert len(cells) == 2 * 5 * (5 + 5 + 4)
+    assert len(worlds.EXPERIMENT.cells(QUICK)) < 60
+
+
+@pytest.mark.parametrize("method", ["spare", "flat"])
+def test_a_tiny_cell(method: str, tmp_path: pathlib.Path) -> None:
+    settings = {"world": "flights", "method": method, "samples": 20, "test": 4, "effort": 0.01}
+    record = compute(Cell("world", settings, 0), tmp_path)
+    assert "error" not in record, record
+    found = record["values"]
+    shares = WORLDS["flights"].moved(worlds._data(settings, 10_000, 4)).mean()
+    assert found["all"] == pytest.approx(shares * found["moved"] + (1 - shares) * found["others"])
+    assert ("rules" in found) == (method == "spare")
+    if method == "spare":
+        assert "hold(flight)" in found["rules"]
+
+
+def test_the_noise_of_a_world(tmp_path: pathlib.Path) -> None:
+    settings = {"world": "tray", "replayed": 4, "repeats": 20}
+    found = compute(Cell("world-noise", settings, 0), tmp_path)["values"]
+    assert 3.0 < found["moved"] < found["all"] < 5.6
