@@ -47,3 +47,15 @@ def object_log_density(
     mask = jnp.broadcast_to(held[:, None], terms.shape)
     mixed = masked_log_mean_exp(terms, mask, jnp.broadcast_to(log_weight[:, None], terms.shape))
     return jnp.where(held.any(), mixed, normal_log_density(moved, jnp.zeros_like(moved), rest))
+
+
+def rule_weights(fires: Bool[Array, " K"]) -> Float[Array, " K1"]:
+    """Equal weight on the firing rules, or all of it on the default, which comes last."""
+    every = jnp.append(fires, ~fires.any()).astype(float)
+    return every / every.sum()
+
+
+def mix_rules(fires: Bool[Array, " K"], terms: Float[Array, " K1 *n"]) -> Float[Array, "*n"]:
+    """log of the weighted mean of exp(terms) over rules and default."""
+    weight = rule_weights(fires).reshape(-1, *([1] * (terms.ndim - 1)))
+    return jax.nn.logsumexp(jnp.where(weight > 0, terms, -jnp.inf), axis=0, b=weight)

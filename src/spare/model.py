@@ -20,11 +20,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spare.batches import Batch, Scene, positions_within, round_up
+from spare.density import mix_rules, rule_weights
 from spare.domain import Domain
 from spare.errors import DataError, DefinitionError
 from spare.experience import ActionCall, Experience, State
 from spare.intake import check_call, check_state
-from spare.prediction import Prediction, RuleAnswer, describe_model
+from spare.prediction import Prediction, RuleAnswer, describe_model, noise_of
 from spare.rule import Pointed, Rule, check_variances, stay_log_values
 
 
@@ -118,11 +119,11 @@ class Model(eqx.Module):
     def scene_log_prob(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, ""]:
         """Equation 1: log p(s' | s, a)."""
         fires, values = self.rule_log_values(scene, next_values)
-        return _mix(fires, values.sum(axis=(1, 2)))
+        return mix_rules(fires, values.sum(axis=(1, 2)))
 
     def scene_log_values(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, "N Q"]:
         """log of the marginal density of each value; sums to `scene_log_prob` when one rule fires."""
-        return _mix(*self.rule_log_values(scene, next_values))
+        return mix_rules(*self.rule_log_values(scene, next_values))
 
     def scene_moments(self, scene: Scene) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
         """Mean and variance of each changeable value under equation 1."""
@@ -130,11 +131,22 @@ class Model(eqx.Module):
         here = scene.values[:, np.array(self.domain.dynamic)]
         parts = [rule.moments(scene, p) for rule, p in zip(self.rules, pointed, strict=True)]
         parts.append((here, jnp.broadcast_to(self.default_spread(), here.shape)))
-        weight = _weights(self.fires(pointed))[:, None, None]
+        weight = rule_weights(self.fires(pointed))[:, None, None]
         means = jnp.stack([mean for mean, _ in parts])
         spreads = jnp.stack([spread for _, spread in parts])
         mean = (weight * means).sum(axis=0)
         return mean, (weight * (spreads + jnp.square(means - mean))).sum(axis=0)
+
+    def scene_ignorance(self, scene: Scene) -> Float[Array, "N Q"]:
+        """The part of `scene_moments`' variance that is not noise: members disagree, or tied rules do."""
+        pointed = self.point(scene)
+        here = scene.values[:, np.array(self.domain.dynamic)]
+        parts = [(r.moments(scene, p)[0], r.ignorance(scene, p)) for r, p in zip(self.rules, pointed, strict=True)]
+        parts.append((here, jnp.zeros_like(here)))
+        weight = rule_weights(self.fires(pointed))[:, None, None]
+        means = jnp.stack([mean for mean, _ in parts])
+        between = jnp.square(means - (weight * means).sum(axis=0))
+        return (weight * (jnp.stack([own for _, own in parts]) + between)).sum(axis=0)
 
     def scene_sample(self, key: PRNGKeyArray, scene: Scene) -> Float[Array, "N P"]:
         """One draw of s': one of the firing rules for the whole state, then every value."""
@@ -144,7 +156,7 @@ class Model(eqx.Module):
         here = scene.values[:, dynamic]
         still = here + jnp.sqrt(self.default_spread()) * jax.random.normal(noise, here.shape, here.dtype)
         draws = [r.sample(k, scene, p) for k, r, p in zip(keys, self.rules, pointed, strict=True)]
-        chosen = jax.random.categorical(which, jnp.log(_weights(self.fires(pointed))))
+        chosen = jax.random.categorical(which, jnp.log(rule_weights(self.fires(pointed))))
         return scene.values.at[:, dynamic].set(jnp.stack([*draws, still])[chosen])
 
     # -- an experience, on the host -----------------------------------------------------------------------------
@@ -178,6 +190,18 @@ class Model(eqx.Module):
         owners = _owners(experience)
         return _finite(mean, "expected state", owners), _finite(std, "deviation", owners)
 
+    def uncertainty(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
+        """(noise, ignorance), standard deviations, float32 (total, P): noise² + ignorance² is the predicted variance.
+
+        Ignorance is how far the members of an ensemble, or tied rules, disagree about the mean: more data shrink it,
+        and it grows where there were none. A rule with a single member cannot tell, and says 0.
+        """
+        noise, ignorance = self.moments(experience)[1], np.zeros_like(experience.values)
+        columns = np.array(self.domain.dynamic)
+        for batch, spread in self._each(experience, _batch_ignorance):
+            ignorance[np.ix_(_rows(experience, batch), columns)] = np.sqrt(np.asarray(spread)[batch.scene.valid])
+        return noise_of(noise, ignorance), _finite(ignorance, "deviation", _owners(experience))
+
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
         """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
         result = experience.values.copy()
@@ -193,13 +217,14 @@ class Model(eqx.Module):
     def predict(self, state: State, action: ActionCall) -> Prediction:
         """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
         scene = make_scene(self.domain, state, action)
-        pointed, fires, moments, answers = _describe(self, scene)
+        pointed, fires, moments, ignored, answers = _describe(self, scene)
         size = len(state)
-        mean, std = state.values.copy(), np.zeros_like(state.values)
+        mean, std, ignorance = state.values.copy(), np.zeros_like(state.values), np.zeros_like(state.values)
         columns = np.array(self.domain.dynamic)
+        ignorance[:, columns] = np.sqrt(np.asarray(ignored)[:size])
         mean[:, columns] = np.asarray(moments[0])[:size]
         std[:, columns] = np.sqrt(np.asarray(moments[1])[:size])
-        for part, what in ((mean, "expected state"), (std, "deviation")):
+        for part, what in ((mean, "expected state"), (std, "deviation"), (ignorance, "deviation")):
             _finite(part, what, np.zeros(size, np.int64))
         rules = tuple(
             RuleAnswer(
@@ -214,7 +239,7 @@ class Model(eqx.Module):
             )
             for rule, p, fire, (x, centre, spread) in zip(self.rules, pointed, np.asarray(fires), answers, strict=True)
         )
-        return Prediction(self.domain, state, action, mean, std, rules)
+        return Prediction(self.domain, state, action, mean, std, rules, ignorance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one model file, atomically; `spare.load` gives back a model that predicts the same bits."""
@@ -262,18 +287,6 @@ def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:
     return result
 
 
-def _weights(fires: Bool[Array, " K"]) -> Float[Array, " K1"]:
-    """Equal weight on the firing rules, or all of it on the default, which comes last."""
-    every = jnp.append(fires, ~fires.any()).astype(float)
-    return every / every.sum()
-
-
-def _mix(fires: Bool[Array, " K"], terms: Float[Array, " K1 *n"]) -> Float[Array, "*n"]:
-    """log of the weighted mean of exp(terms) over rules and default."""
-    weight = _weights(fires).reshape(-1, *([1] * (terms.ndim - 1)))
-    return jax.nn.logsumexp(jnp.where(weight > 0, terms, -jnp.inf), axis=0, b=weight)
-
-
 def _rows(experience: Experience, batch: Batch) -> np.ndarray:
     """Rows of the flat arrays, in the order of a batch's valid cells."""
     chosen = batch.index[batch.index >= 0]
@@ -308,6 +321,11 @@ def _batch_moments(model: Model, batch: Batch) -> Any:
 
 
 @eqx.filter_jit
+def _batch_ignorance(model: Model, batch: Batch) -> Array:
+    return jax.vmap(model.scene_ignorance)(_wide(batch).scene)
+
+
+@eqx.filter_jit
 def _batch_sample(model: Model, key: PRNGKeyArray, batch: Batch) -> Array:
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(batch.index)
     return jax.vmap(model.scene_sample)(keys, _wide(batch).scene)
@@ -319,4 +337,4 @@ def _describe(model: Model, scene: Scene) -> Any:
     answers = tuple(
         (rule.features(scene, p.inputs), *rule.moments(scene, p)) for rule, p in zip(model.rules, pointed, strict=True)
     )
-    return pointed, model.fires(pointed), model.scene_moments(scene), answers
+    return pointed, model.fires(pointed), model.scene_moments(scene), model.scene_ignorance(scene), answers

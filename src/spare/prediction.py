@@ -34,6 +34,8 @@ class Prediction:
     """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
 
     An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
+    std² = noise² + ignorance²: what would vary again and again, and what more data could tell. Ignorance is the
+    disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
     """
 
     domain: Domain
@@ -42,6 +44,12 @@ class Prediction:
     mean: np.ndarray
     std: np.ndarray
     rules: tuple[RuleAnswer, ...]
+    ignorance: np.ndarray
+
+    @property
+    def noise(self) -> np.ndarray:
+        """The deviation that would remain if the mean were known, (objects, properties)."""
+        return noise_of(self.std, self.ignorance)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -111,6 +119,7 @@ class Prediction:
                     cell += f" (was {seen:.4g}, {(seen - after) / std:+.1f} sd)"
                 cells.append(cell)
             lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
+            lines += self._unknown(int(i))
         if len(held) > SHOWN:
             lines.append(f"  ... and {len(held) - SHOWN} more")
         stay = [one for one, moved in zip(self.state.ids, self.predicted, strict=True) if not moved]
@@ -120,6 +129,18 @@ class Prediction:
             within = ", ".join(f"{self.domain.property_names[c]} ± {self.std[i, c]:.2g}" for c in column)
             lines.append(f"expected to stay ({within}): {_listing(stay)}")
         return lines
+
+    def _unknown(self, i: int) -> list[str]:
+        """How much of an object's deviation more data would take away; nothing where no ensemble can tell."""
+        parts = [
+            f"{self.domain.property_names[c]} ± {self.noise[i, c]:.2g} and ± {self.ignorance[i, c]:.2g}"
+            for c in self.domain.dynamic
+        ]
+        if not self.ignorance[i].any():
+            return []
+        most = bool((self.ignorance[i] > self.noise[i])[list(self.domain.dynamic)].any())
+        warning = "; unlike what it has learned from: do not rely on it" if most else ""
+        return [f"    noise and what is not known: {', '.join(parts)}{warning}"]
 
     def _others(self) -> list[str]:
         lines = []
@@ -137,6 +158,12 @@ class Prediction:
                 ]
                 lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
         return lines
+
+
+def noise_of(std: np.ndarray, ignorance: np.ndarray) -> np.ndarray:
+    """sqrt(std² - ignorance²), 0 where rounding would make it less."""
+    rest = np.square(std.astype(np.float64)) - np.square(ignorance.astype(np.float64))
+    return np.sqrt(np.maximum(rest, 0.0)).astype(std.dtype)
 
 
 def _listing(ids: Sequence[object]) -> str:

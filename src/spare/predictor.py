@@ -33,6 +33,11 @@ class Gaussians(NamedTuple):
 class AbstractPredictor(eqx.Module):
     """phi: x -> `Gaussians`, with `outputs` slots of values; variances exclude the resolution's square."""
 
+    @property
+    def members(self) -> int:
+        """M, the number of predictors in an ensemble; the components of each stand together, all M weigh the same."""
+        return 1
+
     @abc.abstractmethod
     def __call__(self, x: Float[Array, " D"]) -> Gaussians:
         """The predicted components for one input vector."""

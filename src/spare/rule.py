@@ -283,6 +283,16 @@ class Rule(eqx.Module):
         held = parts.mask.any(axis=0)[:, None]
         return jnp.where(held, mean, here), jnp.where(held, spread, self.default_spread())
 
+    def ignorance(self, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
+        """Var over members of E[s'[o, P] | member]: the part of the variance that is disagreement of the ensemble."""
+        parts, members = self.components(scene, pointed), self.predictor.members
+        weight = jnp.where(parts.mask, jnp.exp(parts.log_weight)[:, None], 0.0)
+        weight = weight.reshape(members, -1, weight.shape[1], 1)
+        means = parts.mean.reshape(*weight.shape[:3], -1)
+        total = weight.sum(axis=1)
+        found = ((weight * means).sum(axis=1) / jnp.where(total > 0, total, 1.0)).var(axis=0)
+        return leave_variances(found, self._vectors(), self.place(scene)) if self.framed else found
+
     def sample(self, key: PRNGKeyArray, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
         """One draw of s': the mixture component of each (object, property) is drawn independently."""
         parts = self.components(scene, pointed)

@@ -25,7 +25,7 @@ class Predict:
     domain: str | None = None
     """A domain of your own: package.module:name."""
     json: bool = False
-    """Print means and deviations as JSON and nothing else."""
+    """Print means and deviations (in all, by noise, by what is not known) as JSON and nothing else."""
 
     def run(self) -> int:
         """Predict and explain."""
@@ -45,6 +45,8 @@ class Predict:
                     "predicted": bool(moved),
                     "mean": dict(zip(names, prediction.mean[i].tolist(), strict=True)),
                     "std": dict(zip(names, prediction.std[i].tolist(), strict=True)),
+                    "noise": dict(zip(names, prediction.noise[i].tolist(), strict=True)),
+                    "ignorance": dict(zip(names, prediction.ignorance[i].tolist(), strict=True)),
                     "was": dict(zip(names, after.values[i].tolist(), strict=True)),
                 }
                 for i, (one, moved) in enumerate(zip(prediction.state.ids, prediction.predicted, strict=True))
