@@ -11,6 +11,7 @@ import functools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ def fresh_pool(jobs: int) -> Iterator[Any]:
     from joblib import Parallel
     from joblib.externals.loky import reusable_executor
 
+    # joblib replaces a process that has grown, between two tasks, and warns in a thread of its own. JAX does grow.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     reuse: Any = True
 
     def end() -> None:
