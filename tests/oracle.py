@@ -182,6 +182,8 @@ class OracleRule:
     default_variance: dict[str, float]
     targets: dict[str, str]
     inputs: list[str]
+    ignored: frozenset[int] = frozenset()  # entries of x, by position
+    surprises: dict[str, tuple[float, float]] | None = None  # (share, variance)
 
     def score(self, world: World, call: Call) -> int:
         if call.action != self.action:
@@ -201,7 +203,7 @@ class OracleRule:
                     result.append(float(len(members)))
                 else:
                     result += [aggregate([getattr(world[o], p) for o in sorted(members)], how) for p in self.inputs]
-        return result
+        return [value for k, value in enumerate(result) if k not in self.ignored]
 
     def mixtures(self, world: World, call: Call) -> dict[tuple[int, str], Mixture]:
         """p(s'[o, P]) as a list of weighted Gaussians, for every object and changeable property."""
@@ -214,6 +216,10 @@ class OracleRule:
                 here, extra = getattr(obj, name), self.language.resolution[name] ** 2
                 if not speaking:
                     result[o, name] = [(1.0, here, self.default_variance[name] + extra)]
+                    if self.surprises is not None:
+                        share, wide = self.surprises[name]
+                        narrow = self.default_variance[name] + extra
+                        result[o, name] = [(1 - share, here, narrow), (share, here, wide + extra)]
                     continue
                 base = here if self.targets[name] == "change" else 0.0
                 share = 1.0 / (len(speaking) * len(answers))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import spare
 from spare.predictor import Network
+from spare.slots import entries
 from tests import oracle
 
 GRID = 0.25
@@ -166,6 +167,8 @@ def _rule_shape(rnd: random.Random, domain: spare.Domain, lengths: tuple[int, in
         hidden=rnd.choice([(), (), (4,), (3, 3)]),
         members=rnd.randrange(1, 4),
         activation=rnd.choice(["relu", "silu", "tanh"]),
+        # Choices that came later: by what was chosen above, so that the same seeds still give the same structures.
+        later=f"{action.name} {gamma.show(action.objects)} {delta.show(action.objects)}",
     )
 
 
@@ -208,8 +211,15 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     size = len(action.parameters) + len(action.objects) * len(inputs)
     for pointer in shape.gamma:
         size += sum(1 if how == "count" else len(inputs) for how in language.aggregators[pointer.reference])
+    later = random.Random(shape.later)
+    every = entries(domain, shape.action, shape.gamma, tuple(inputs), framed=False)
+    ignored = frozenset(later.sample(range(size), later.randrange(1, size))) if later.random() < 0.3 < size else set()
+    surprised = later.random() < 0.3
+    size -= len(ignored)
     phi, predictor = predictor_pair(numbers, shape, size, (shape.delta.slots, len(language.dynamic)))
     variance = [numbers.uniform(0.05, 0.3) for _ in language.dynamic]
+    surprises = {name: (later.uniform(0.05, 0.3), later.uniform(0.5, 2.0)) for name in language.dynamic}
+    shares, wide = (np.array([pair[k] for pair in surprises.values()]) for k in range(2))
     rule = spare.Rule(
         domain,
         shape.action,
@@ -218,6 +228,8 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         np.array(variance),
         targets=shape.targets,
         inputs=shape.inputs,
+        ignores=tuple(every[k] for k in sorted(ignored)),
+        surprises=(shares, wide) if surprised else None,
     )
     second = oracle.OracleRule(
         language,
@@ -228,6 +240,8 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         dict(zip(language.dynamic, variance, strict=True)),
         dict(zip(language.dynamic, shape.targets, strict=True)),
         inputs,
+        frozenset(ignored),
+        surprises if surprised else None,
     )
     return rule, second
 

@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("frames",),
     ("density",),
     ("predictor",),
+    ("slots",),
     ("rule",),
     ("prediction",),
     ("model",),

@@ -15,7 +15,7 @@ import pytest
 import spare
 from spare.references import AGGREGATORS, count_shells, next_pointers
 from spare.relations import Objects
-from spare.rule import aggregate
+from spare.slots import aggregate
 from tests import oracle
 from tests.strategies import reference_pairs
 

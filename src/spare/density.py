@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,14 +31,40 @@ def masked_log_mean_exp(
     return jnp.where(chosen, top - bottom, -jnp.inf)
 
 
+class Still(NamedTuple):
+    """What is expected of an object that stays: (1 - share) N(0, narrow) + share N(0, wide), for each of Q values.
+
+    Variances include resolution². Without `share` and `wide` it is N(0, narrow), as in the paper.
+    """
+
+    narrow: Any
+    share: Any = None
+    wide: Any = None
+
+    @property
+    def variance(self) -> Any:
+        """(1 - share) narrow + share wide."""
+        return self.narrow if self.share is None else (1 - self.share) * self.narrow + self.share * self.wide
+
+
+def still_log_density(moved: Float[Array, "*n Q"], still: Still) -> Float[Array, "*n Q"]:
+    """log((1 - share) N(moved; 0, narrow) + share N(moved; 0, wide))."""
+    zero = jnp.zeros_like(moved)
+    narrow = normal_log_density(moved, zero, still.narrow)
+    if still.share is None:
+        return narrow
+    wide = normal_log_density(moved, zero, still.wide)
+    return jnp.logaddexp(jnp.log1p(-still.share) + narrow, jnp.log(still.share) + wide)
+
+
 def object_log_density(
     after: Float[Array, " Q"],
     moved: Float[Array, " Q"],
     held: Bool[Array, " K"],
     components: tuple[Float[Array, " K"], Float[Array, "K Q"], Float[Array, "K Q"]],
-    rest: Float[Array, " Q"],
+    still: Still,
 ) -> Float[Array, " Q"]:
-    """log p(s'[o, P]) of one object: a mixture of the components that hold it, or N(moved; 0, rest) if none does.
+    """log p(s'[o, P]) of one object: a mixture of the components that hold it, or that of `still` if none does.
 
     `components` are (log weight, mean, variance) of the K Gaussians that a rule gives, in the coordinates of `after`
     (the world's or a frame's); `held` says which of their slots contain the object; `moved` is s' - s in the world.
@@ -46,7 +73,7 @@ def object_log_density(
     terms = normal_log_density(after, mean, variance)
     mask = jnp.broadcast_to(held[:, None], terms.shape)
     mixed = masked_log_mean_exp(terms, mask, jnp.broadcast_to(log_weight[:, None], terms.shape))
-    return jnp.where(held.any(), mixed, normal_log_density(moved, jnp.zeros_like(moved), rest))
+    return jnp.where(held.any(), mixed, still_log_density(moved, still))
 
 
 def rule_weights(fires: Bool[Array, " K"]) -> Float[Array, " K1"]:

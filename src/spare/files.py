@@ -25,6 +25,7 @@ from spare.references import Pointer, Shell
 from spare.rule import Rule
 from spare.schemas import differences
 
+_SURPRISES = ("surprise_share", "surprise_variance")
 _NORMALISATION = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -85,6 +86,9 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not isinstance(rule.predictor, Predictor):
             raise FileError(f"rule {k + 1}: predictors of type {type(rule.predictor).__name__} cannot be saved")
         tensors[f"rule.{k}.default_variance"] = np.asarray(rule.default_variance, np.float32)
+        if rule.surprises is not None:
+            for name, part in zip(_SURPRISES, rule.surprises, strict=True):
+                tensors[f"rule.{k}.{name}"] = np.asarray(part, np.float32)
         tensors |= {f"rule.{k}.{name}": tensor for name, tensor in _pack_predictor(rule.predictor).items()}
         rules.append(
             {
@@ -94,6 +98,8 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 "targets": [*rule.targets],
                 "inputs": [*rule.inputs],
                 "framed": rule.framed,
+                "ignores": [*rule.ignores],
+                "surprises": rule.surprises is not None,
                 "predictor": {
                     "kind": "gaussian-mlp",
                     "activations": [rule.predictor.mean_net.activation, rule.predictor.variance_net.activation],
@@ -160,8 +166,9 @@ def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], dom
         raise FileError(f"rule {k + 1}: a variance is negative or a scale is zero")
     predictor = Predictor(mean, variance, *(jnp.asarray(part) for part in (x_mean, x_scale, y_mean, y_scale)))
     shells = (shell(entry["gamma"]), shell(entry["delta"]))
-    told = {"targets": tuple(entry["targets"]), "inputs": tuple(entry["inputs"]), "framed": entry["framed"]}
-    return Rule(domain, entry["action"], shells, predictor, rest, **told)
+    told = {name: tuple(entry[name]) for name in ("targets", "inputs", "ignores")}
+    surprises = (take(_SURPRISES[0]), take(_SURPRISES[1])) if entry["surprises"] else None
+    return Rule(domain, entry["action"], shells, predictor, rest, framed=entry["framed"], surprises=surprises, **told)
 
 
 def _unpack_net(label: str, spec: dict[str, Any], position: int, take: Any) -> Network:

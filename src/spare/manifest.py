@@ -1,11 +1,12 @@
 """What a model file says about itself: a JSON manifest, checked for form without the domain, migrated when old.
 
-    format       2; a newer one is refused, an older one is migrated step by step
+    format       3; a newer one is refused, an older one is migrated step by step
     check        16 hex digits of a SHA-256 over the rest of the manifest and every tensor (from format 2 on)
     domain       the domain's schema with the references that are used
     fingerprint  of the domain
     resolutions  of every property that can change
-    rules        action, gamma, delta, targets, inputs, framed, predictor; numbers are in tensors `rule.<k>.<name>`
+    rules        action, gamma, delta, targets, inputs, framed, ignores, surprises, predictor; numbers are in tensors
+                 `rule.<k>.<name>`
     provenance   versions, seed, preset, fingerprint of the data
 
 This module does not need JAX, so that a file can be inspected at once.
@@ -18,6 +19,7 @@ import json
 import math
 import os
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,13 +30,18 @@ from spare.errors import DefinitionError, FileError
 from spare.names import check_identifier, check_label
 from spare.schemas import check_schema, damaged, entry, listed
 
-FORMAT = 2
+FORMAT = 3
+SEALED = 2
+"""The first format with a check over its content."""
 MOST_RULES = 1024
 MOST_POINTERS = 64
 MOST_LAYERS = 64
 _KEY = "spare"
 _PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
-_RULE = {"action", "gamma", "delta", "targets", "inputs", "framed", "predictor"}
+_RULE = {"action", "gamma", "delta", "targets", "inputs", "framed", "ignores", "surprises", "predictor"}
+
+_ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
+"""How an entry of a rule's input may be called: names, slots in parentheses, multiples of the heading."""
 
 Manifest = dict[str, Any]
 Tensors = Mapping[str, np.ndarray]
@@ -43,13 +50,22 @@ Step = Callable[[Manifest], Manifest]
 
 def _from_format_1(manifest: Manifest) -> Manifest:
     """Format 1 had no check over its tensors, and at first no frames."""
-    rules = manifest.get("rules")
-    if isinstance(rules, list):
-        rules = [{"framed": False, **rule} if isinstance(rule, dict) else rule for rule in rules]
-    return {**manifest, "format": 2, "check": "", "rules": rules}
+    return {**manifest, "format": 2, "check": "", "rules": _with(manifest.get("rules"), framed=False)}
 
 
-STEPS: dict[int, Step] = {1: _from_format_1}
+def _from_format_2(manifest: Manifest) -> Manifest:
+    """Rules of format 2 used all of their inputs, and expected no surprises."""
+    return {**manifest, "format": 3, "rules": _with(manifest.get("rules"), ignores=[], surprises=False)}
+
+
+def _with(rules: Any, **more: Any) -> Any:
+    """Rules with entries that older ones lack; what is not a list of rules stays as it is, to be refused later."""
+    if not isinstance(rules, list):
+        return rules
+    return [{**more, **rule} if isinstance(rule, dict) else rule for rule in rules]
+
+
+STEPS: dict[int, Step] = {1: _from_format_1, 2: _from_format_2}
 """How to get from each old format to the next one."""
 
 
@@ -95,9 +111,9 @@ def decode(data: bytes) -> tuple[Manifest, dict[str, np.ndarray]]:
     manifest = strictjson.parse(metadata[_KEY], "its manifest")
     if not isinstance(manifest, dict):
         raise damaged("it is not an object")
-    version = manifest.get("format")
+    written = manifest
     manifest = migrate(manifest)
-    if version == manifest["format"] and manifest.get("check") != digest(manifest, arrays):
+    if written["format"] >= SEALED and written.get("check") != digest(written, arrays):
         raise FileError("damaged: its content does not agree with its check sum; copy or download it again")
     for name, array in arrays.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
@@ -156,9 +172,17 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for name in ("targets", "inputs"):
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
-    if not isinstance(rule["framed"], bool):
-        raise damaged(f"{label} does not say whether it is framed")
-    net = entry(rule["predictor"], f"{label}, predictor", {"kind", "activations", "layers"})
+    for one in listed(rule["ignores"], f"{label}, ignores"):
+        if not isinstance(one, str) or not _ENTRY.fullmatch(one):
+            raise damaged(f"{label}: an input that it ignores is called {str(one)[:64]!r}")
+    for name in ("framed", "surprises"):
+        if not isinstance(rule[name], bool):
+            raise damaged(f"{label} does not say whether it is {name}")
+    _check_predictor(label, rule["predictor"])
+
+
+def _check_predictor(label: str, value: Any) -> None:
+    net = entry(value, f"{label}, predictor", {"kind", "activations", "layers"})
     if net["kind"] != "gaussian-mlp":
         raise FileError(f"{label}: unknown kind of predictor {str(net['kind'])[:64]!r}")
     if (

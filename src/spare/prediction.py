@@ -182,7 +182,14 @@ def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.nda
     lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
     for k, rule in enumerate(rules):
         lines.append(f"rule {k + 1}  {rule.show()}")
-        lines.append(f"    from {rule.input_size} inputs to {rule.delta.slots} x {', '.join(domain.dynamic_names)}")
+        ignored = f" (not from {', '.join(rule.ignores)})" if rule.ignores else ""
+        lines.append(
+            f"    from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
+        )
         lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
+        if rule.surprises is not None:
+            still, names = rule.still(), domain.dynamic_names
+            wide = zip(names, np.asarray(still.share), np.sqrt(np.asarray(still.wide)), strict=True)
+            lines.append("    or moves after all: " + ", ".join(f"{n} ± {w:.3g} ({s:.2%})" for n, s, w in wide))
     lines.append(f"no rule applies: everything stays: {deviations(default_spread)}")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ Everything here is written for one padded scene; `model.py` maps it over batches
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,9 +21,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.batches import Scene
-from spare.density import normal_log_density, object_log_density
+from spare.density import Still, normal_log_density, object_log_density
 from spare.domain import Domain
-from spare.errors import DefinitionError
+from spare.errors import DefinitionError, one_of
 from spare.frames import (
     QUARTER,
     Placed,
@@ -34,12 +34,11 @@ from spare.frames import (
     place,
     quarters,
     swapped,
-    turn_names,
     turns,
 )
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
-from spare.relations import Objects
+from spare.slots import aggregate, entries, follow
 
 TARGETS = ("absolute", "change")
 
@@ -64,36 +63,6 @@ class Components(NamedTuple):
     variance: Float[Array, "K N Q"]
 
 
-def follow(domain: Domain, scene: Scene, shell: Shell) -> Bool[Array, "S N"]:
-    """One mask per slot: the action's objects, then what each pointer finds from earlier slots."""
-    objects = Objects(domain.property_names, scene.values)
-    positions = jnp.arange(scene.valid.shape[0])
-    singles = [scene.objects[role] for role in range(shell.roles)]
-    masks = [(positions == index) & scene.valid for index in singles]
-    for pointer in shell:
-        relation = domain.reference(pointer.reference).relation
-        if all(slot < shell.roles for slot in pointer.arguments):  # single objects need no loop over members
-            found = relation.pick(objects, scene.valid, tuple(singles[slot] for slot in pointer.arguments))
-        else:
-            found = relation.select(objects, scene.valid, tuple(masks[slot] for slot in pointer.arguments))
-        masks.append(found)
-    return jnp.stack(masks)
-
-
-def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) -> Float[Array, " F"]:
-    """g(set): one number per property (mean, max, min, sum), or the size of the set (count)."""
-    chosen = mask[:, None]
-    count = mask.sum()
-    if how == "count":
-        return count[None].astype(values.dtype)
-    if how == "max":
-        return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
-    if how == "min":
-        return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
-    total = jnp.where(chosen, values, 0.0).sum(axis=0)
-    return total if how == "sum" else total / jnp.maximum(count, 1)
-
-
 def check_variances(variances: Float[Array, " Q"]) -> None:
     """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
     if isinstance(variances, Tracer):
@@ -103,6 +72,16 @@ def check_variances(variances: Float[Array, " Q"]) -> None:
         raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
 
 
+def check_surprises(surprises: tuple[Any, Any], quantities: int) -> None:
+    """Refuse surprises of a wrong shape, shares outside (0, 1), and bad variances."""
+    share, variance = surprises
+    if share.shape != (quantities,) or variance.shape != (quantities,):
+        raise DefinitionError(f"surprises: {quantities} shares and variances are needed")
+    check_variances(variance)
+    if not isinstance(share, Tracer) and not np.all((np.asarray(share) > 0) & (np.asarray(share) < 1)):
+        raise DefinitionError(f"surprises: shares lie between 0 and 1, got {share}")
+
+
 class Rule(eqx.Module):
     """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
 
@@ -110,6 +89,9 @@ class Rule(eqx.Module):
     `targets` says per such property whether phi predicts its new value or its change; `inputs` names the
     properties that enter x (all of them when not given). With `framed`, positions enter and leave the predictor in
     the action's frame and the heading is an input; densities are those of the values in the frame.
+    `ignores` names entries of x (see `input_names`) that the predictor does not see.
+    `surprises`, (share, variance) of shape (Q,) each, say that an object the rule does not predict may move after all:
+    (1 - share) N(s, v) + share N(s, variance), every variance with resolution². None is the paper's N(s, v).
     """
 
     domain: Domain = eqx.field(static=True)
@@ -121,6 +103,8 @@ class Rule(eqx.Module):
     targets: tuple[str, ...] = eqx.field(static=True)
     inputs: tuple[str, ...] = eqx.field(static=True)
     framed: bool = eqx.field(static=True)
+    ignores: tuple[str, ...] = eqx.field(static=True)
+    surprises: tuple[Float[Array, " Q"], Float[Array, " Q"]] | None
 
     def __init__(  # noqa: PLR0913 - the parts of T, as the paper lists them
         self,
@@ -133,6 +117,8 @@ class Rule(eqx.Module):
         targets: str | tuple[str, ...] = "absolute",
         inputs: tuple[str, ...] | None = None,
         framed: bool = False,
+        ignores: tuple[str, ...] = (),
+        surprises: tuple[Any, Any] | None = None,
     ) -> None:
         gamma, delta = (shells, shells) if isinstance(shells, Shell) else shells
         self.domain = domain
@@ -145,6 +131,9 @@ class Rule(eqx.Module):
         self.targets = (targets,) * quantities if isinstance(targets, str) else tuple(targets)
         self.inputs = domain.property_names if inputs is None else tuple(inputs)
         self.framed = framed
+        self.ignores = tuple(ignores)
+        real = self.default_variance.dtype
+        self.surprises = None if surprises is None else tuple(jnp.asarray(part, real) for part in surprises)  # type: ignore[assignment]
         if framed and domain.action(action).frame is None:
             raise DefinitionError(f"action {action!r} has no frame; a rule in the frame needs one")
         self._check(quantities)
@@ -160,6 +149,14 @@ class Rule(eqx.Module):
                 f"got shape {self.default_variance.shape}"
             )
         check_variances(self.default_variance)
+        if self.surprises is not None:
+            check_surprises(self.surprises, quantities)
+        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
+        for name in self.ignores:
+            if name not in every:
+                raise DefinitionError(one_of("input", name, every))
+        if len({*self.ignores}) != len(self.ignores) or {*self.ignores} == {*every}:
+            raise DefinitionError("ignores: name inputs once, and leave at least one")
         size = jax.ShapeDtypeStruct((self.input_size,), jnp.float32)
         try:
             shape = eqx.filter_eval_shape(self.predictor, size).mean.shape
@@ -184,15 +181,9 @@ class Rule(eqx.Module):
         return len(self.input_names())
 
     def input_names(self) -> tuple[str, ...]:
-        """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`."""
-        template = self.domain.action(self.action)
-        names = [*template.parameters, *(turn_names() if self.framed else ())]
-        slots = self.gamma.slot_names(template.objects)
-        names += [f"{role}.{prop}" for role in template.objects for prop in self.inputs]
-        for slot, pointer in zip(slots[self.gamma.roles :], self.gamma, strict=True):
-            for how in self.domain.reference(pointer.reference).aggregators:
-                names += [f"count({slot})"] if how == "count" else [f"{how}({slot}).{p}" for p in self.inputs]
-        return tuple(names)
+        """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`; those the rule ignores left out."""
+        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
+        return tuple(name for name in every if name not in self.ignores)
 
     def point(self, scene: Scene) -> Pointed:
         """Follow both lists; the rule applies if the action is its own and no slot is empty."""
@@ -220,7 +211,11 @@ class Rule(eqx.Module):
         for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):
             reference = self.domain.reference(pointer.reference)
             parts += [aggregate(values, mask, how) for how in reference.aggregators]
-        return jnp.concatenate(parts)
+        x = jnp.concatenate(parts)
+        if not self.ignores:
+            return x
+        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
+        return x[np.array([k for k, name in enumerate(every) if name not in self.ignores], int)]
 
     def place(self, scene: Scene) -> Placed:
         """The action's frame in this scene."""
@@ -257,6 +252,13 @@ class Rule(eqx.Module):
         """v + resolution²: the variance of what stays put."""
         return self.default_variance + jnp.square(jnp.asarray(self.domain.resolutions, self.default_variance.dtype))
 
+    def still(self) -> Still:
+        """What is expected of an object that the rule does not predict."""
+        if self.surprises is None:
+            return Still(self.default_spread())
+        share, variance = self.surprises
+        return Still(self.default_spread(), share, variance + jnp.square(jnp.asarray(self.domain.resolutions)))
+
     def log_values(self, scene: Scene, next_values: Float[Array, "N P"], pointed: Pointed) -> Float[Array, "N Q"]:
         """log p(s'[o, P]) for every object and changeable property, as if the rule applied; 0 on padding."""
         dynamic = np.array(self.domain.dynamic)
@@ -265,7 +267,7 @@ class Rule(eqx.Module):
         components = (parts.log_weight, parts.mean, parts.variance)
         moved = next_values[:, dynamic] - scene.values[:, dynamic]
         after = self.dynamic_values(scene, next_values)
-        values = density(after, moved, parts.mask, components, self.default_spread())
+        values = density(after, moved, parts.mask, components, self.still())
         return jnp.where(scene.valid[:, None], values, 0.0)
 
     def moments(self, scene: Scene, pointed: Pointed) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
@@ -281,7 +283,7 @@ class Rule(eqx.Module):
             placed = self.place(scene)
             mean, spread = leave(mean, self._vectors(), placed), leave_variances(spread, self._vectors(), placed)
         held = parts.mask.any(axis=0)[:, None]
-        return jnp.where(held, mean, here), jnp.where(held, spread, self.default_spread())
+        return jnp.where(held, mean, here), jnp.where(held, spread, self.still().variance)
 
     def ignorance(self, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
         """Var over members of E[s'[o, P] | member]: the part of the variance that is disagreement of the ensemble."""
@@ -308,8 +310,12 @@ class Rule(eqx.Module):
         told = mean + jnp.sqrt(variance) * drawn
         if self.framed:
             told = leave(told, self._vectors(), self.place(scene))
-        here = scene.values[:, np.array(self.domain.dynamic)]
-        return jnp.where(held[:, None], told, here + jnp.sqrt(self.default_spread()) * drawn)
+        here, still = scene.values[:, np.array(self.domain.dynamic)], self.still()
+        spread = jnp.broadcast_to(still.narrow, here.shape)
+        if still.share is not None:
+            surprised = jax.random.bernoulli(jax.random.fold_in(which, 1), still.share, here.shape)
+            spread = jnp.where(surprised, still.wide, spread)
+        return jnp.where(held[:, None], told, here + jnp.sqrt(spread) * drawn)
 
     def show(self) -> str:
         """`push(target): above(target) -> b1, above(b1) -> b2`."""

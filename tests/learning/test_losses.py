@@ -16,9 +16,9 @@ import pytest
 from spare.domains import toy
 from spare.learning.api import make_extractor
 from spare.learning.engine import Moments, Rows, adam, joint_loss, mean_loss, variance_loss
-from spare.learning.extract import default_variance
 from spare.learning.presets import PRESETS
 from spare.learning.problems import padded_problem, take_scale
+from spare.learning.rest import default_variance
 from spare.predictor import Network, bounded_variance
 from spare.references import Pointer, Shell
 from tests.learning.helpers import SMALL, plan_for

@@ -12,7 +12,7 @@ from tests.strategies import case, plain, plan
 
 def test_every_kind_of_case_is_drawn() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(18):
+    for seed in range(30):
         drawn = case(plan(random.Random(seed), ties=seed % 3 == 0), seed, transitions=12)
         for i in range(len(drawn.data)):
             world, call, _ = plain(drawn.data, i)
@@ -22,6 +22,8 @@ def test_every_kind_of_case_is_drawn() -> None:
             seen[f"{len(rule.predictor.mean_net.weights)} layers"] += 1  # pyright: ignore
             seen["gamma is not delta"] += rule.gamma != rule.delta
             seen["two roles"] += rule.gamma.roles == 2
+            seen["ignores some"] += bool(rule.ignores)
+            seen["surprises"] += rule.surprises is not None
             seen["change"] += "change" in rule.targets
         seen["several actions"] += len(drawn.model.domain.actions) > 1
     missing = [kind for kind in _WANTED if seen[kind] < 2]
@@ -31,7 +33,7 @@ def test_every_kind_of_case_is_drawn() -> None:
 _WANTED = (
     *("none applies", "fires", "tie", "lower score", "set", "overlap", "arity 2", "pointer from a set"),
     *("1 members", "2 members", "3 members", "1 layers", "2 layers", "3 layers"),
-    *("gamma is not delta", "two roles", "change", "several actions"),
+    *("gamma is not delta", "two roles", "change", "several actions", "ignores some", "surprises"),
 )
 
 

@@ -10,9 +10,9 @@ from spare.domain import Domain
 from spare.errors import FitError
 from spare.experience import Experience
 from spare.learning.api import Task, make_extractor, prepare
-from spare.learning.extract import default_variance
 from spare.learning.fit import fit_predictors
 from spare.learning.presets import Preset, find_preset
+from spare.learning.rest import default_variance
 from spare.model import Model
 from spare.references import Shell
 

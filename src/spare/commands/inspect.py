@@ -183,7 +183,8 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     net = rule["predictor"]
     inside = f"networks of {net['layers'][0]} and {net['layers'][1]} layers ({', '.join(net['activations'])})"
     frame = ", in the action's frame" if rule["framed"] else ""
-    return [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
+    lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
+    return lines + [f"    ignores {', '.join(rule['ignores'])}"] * bool(rule["ignores"])
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:

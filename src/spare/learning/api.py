@@ -14,7 +14,7 @@ from spare.domain import Domain
 from spare.errors import FitError, UsageError
 from spare.experience import Experience
 from spare.learning.em import Mixing
-from spare.learning.extract import Extractor, default_variance
+from spare.learning.extract import Extractor
 from spare.learning.fit import Plan
 from spare.learning.greedy import GreedySearch
 from spare.learning.many import ManyResult, better_by_test, learn_rules
@@ -22,6 +22,7 @@ from spare.learning.memo import Memo
 from spare.learning.pointing import Pointing
 from spare.learning.presets import Preset, Training, find_preset
 from spare.learning.problems import capacity_for
+from spare.learning.rest import default_variance
 from spare.learning.trials import SearchResult
 from spare.model import Model
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from spare.errors import FitError
 from spare.experience import Experience
 from spare.frames import QUARTER, enter, groups, mirrored, place_all, quarters, swapped, turns
 from spare.learning.pointing import Pointing
+from spare.learning.rest import LARGEST
 from spare.references import Shell
-
-LARGEST = 1e15
+from spare.slots import entries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,10 @@ def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], size: flo
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
-    """Builds tables for any pair of shells over one experience of one action."""
+    """Builds tables for any pair of shells over one experience of one action.
+
+    `ignores` says for some lists Gamma which entries of x their predictor does not see.
+    """
 
     pointing: Pointing
     action: str
@@ -97,6 +101,7 @@ class Extractor:
     changes: np.ndarray
     framed: bool = False
     mirror: bool = False
+    ignores: Mapping[Shell, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def seen(self) -> Seen:
@@ -149,7 +154,18 @@ class Extractor:
             aggregators = domain.reference(pointer.reference).aggregators
             width = sum(1 if how == "count" else len(self.inputs) for how in aggregators)
             owner += [gamma.roles + t] * width
-        return np.array(owner, int)
+        return np.array(owner, int)[self._used(gamma)]
+
+    def _used(self, gamma: Shell) -> list[int]:
+        """Which entries of x the predictor sees."""
+        ignored = self.ignores.get(gamma, ())
+        every = entries(self.experience.domain, self.action, gamma, self.inputs, self.framed)
+        return [k for k, name in enumerate(every) if name not in ignored]
+
+    def input_names(self, gamma: Shell) -> tuple[str, ...]:
+        """What the entries of x are."""
+        every = entries(self.experience.domain, self.action, gamma, self.inputs, self.framed)
+        return tuple(every[k] for k in self._used(gamma))
 
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
@@ -159,7 +175,8 @@ class Extractor:
         for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
             for how in domain.reference(pointer.reference).aggregators:
                 parts.append(self._aggregate(values, mask, how))
-        return np.concatenate(parts, axis=1)
+        x = np.concatenate(parts, axis=1)
+        return x[:, self._used(gamma)] if gamma in self.ignores else x
 
     def _aggregate(self, values: np.ndarray, mask: np.ndarray, how: str) -> np.ndarray:
         starts = self.experience.offsets[:-1]
@@ -190,22 +207,3 @@ class Extractor:
             for s, m in enumerate(outputs)
         ]
         return mean, np.stack(spread, 1) / members
-
-
-def default_variance(
-    experience: Experience, still: np.ndarray, weights: np.ndarray, bystanders: float = 0.0
-) -> np.ndarray:
-    """v = max(0, sum w (s' - s)² / sum w - resolution²) over the object rows `still`, per changeable property.
-
-    That is the likelihood's maximum, since the density's variance is v + resolution². No row at all gives 0.
-    `bystanders` is a prior that things stay: that much weight of imagined objects that did not move.
-    """
-    dynamic = list(experience.domain.dynamic)
-    moved = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
-    weight = np.where(still, np.repeat(weights, experience.counts), 0.0)
-    if np.abs(moved[weight > 0]).max(initial=0) > LARGEST:
-        raise FitError(f"values that change by more than {LARGEST:g} cannot be learned in 32-bit floats; rescale them")
-    total = weight.sum() + bystanders
-    if weight.sum() <= 0:
-        return np.zeros(len(dynamic))
-    return np.maximum(weight @ np.square(moved) / total - experience.domain.resolutions**2, 0.0)

@@ -23,10 +23,11 @@ from spare.batches import round_up
 from spare.density import object_log_density
 from spare.errors import FitError
 from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, initial_nets, train
-from spare.learning.extract import Extractor, Table, default_variance
+from spare.learning.extract import Extractor, Table
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
+from spare.learning.rest import Rest, changes, fit_rest
 from spare.learning.threads import in_parallel
 from spare.predictor import Network, Predictor
 from spare.references import Shell
@@ -37,15 +38,25 @@ from spare.rule import Rule
 class Fitted:
     """One trained rule and what it says about every transition it was shown.
 
-    log_prob (n,): log p(s' | s, a; T) in nats, NaN where the rule does not apply; samples that some members were not
-    trained on are judged by those alone. default_variance (Q,): v.
+    log_values (n, Q): log p(s' | s, a; T) in nats, summed over the objects that the rule predicts and over the `rest`;
+    NaN where it does not apply. Samples that some members were not trained on are judged by those alone.
     """
 
     table: Table
     nets: tuple[Nets, ...]
     scaling: Scaling
-    default_variance: np.ndarray
-    log_prob: np.ndarray
+    rest: Rest
+    log_values: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def log_prob(self) -> np.ndarray:
+        """log p(s' | s, a; T) of every transition (n,), NaN where the rule does not apply."""
+        return self.log_values[0].sum(axis=1) + self.log_values[1].sum(axis=1)
+
+    @property
+    def default_variance(self) -> np.ndarray:
+        """v (Q,) of what the rule does not predict."""
+        return self.rest.variance
 
     def rule(self, extractor: Extractor) -> Rule:
         """The trained rule, with networks cut down to their real size."""
@@ -61,6 +72,8 @@ class Fitted:
             targets=targets,
             inputs=extractor.inputs,
             framed=extractor.framed,
+            ignores=extractor.ignores.get(self.table.gamma, ()),
+            surprises=self.rest.surprises,
         )
 
     def predictor(self) -> Predictor:
@@ -175,6 +188,7 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
         repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, table.gamma, table.delta)).encode()
     )
     digest.update(extractor.experience.fingerprint.encode())
+    digest.update(repr((extractor.changes.tolist(), extractor.ignores.get(table.gamma, ()))).encode())
     warm = plan.warm.get((table.gamma, table.delta))
     folds = () if plan.folds is None else (plan.folds,)
     for part in (plan.training, plan.validation, *folds, *(_preserve(warm).values() if warm else ())):
@@ -182,9 +196,14 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     return digest.hexdigest()[:32]
 
 
+_LOG_VALUES, _SURPRISES = ("predicted", "unpredicted"), ("surprise_share", "surprise_variance")
+
+
 def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
     """A trained rule as named arrays."""
-    arrays = {"default_variance": fitted.default_variance, "log_prob": fitted.log_prob}
+    arrays = {"default_variance": fitted.default_variance}
+    arrays |= dict(zip(_LOG_VALUES, fitted.log_values, strict=True))
+    arrays |= dict(zip(_SURPRISES, fitted.rest.surprises or (), strict=False))
     arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
     for member, nets in enumerate(fitted.nets):
         for label, net in (("mean", nets.mean), ("variance", nets.variance)):
@@ -206,7 +225,9 @@ def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> 
     members = sum(name.endswith(".mean.0.weight") for name in arrays)
     nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(members))
     scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
-    return Fitted(table, nets, scaling, arrays["default_variance"], arrays["log_prob"])
+    surprises = (arrays[_SURPRISES[0]], arrays[_SURPRISES[1]]) if _SURPRISES[0] in arrays else None
+    rest = Rest(arrays["default_variance"], surprises)
+    return Fitted(table, nets, scaling, rest, (arrays[_LOG_VALUES[0]], arrays[_LOG_VALUES[1]]))
 
 
 def _digest(pair: Pair) -> int:
@@ -246,11 +267,17 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         means.append(mean)
         variances.append(variance)
     still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
-    rest = default_variance(extractor.experience, still, weights, plan.bystanders * weights.sum())
+    rest = fit_rest(
+        extractor.experience,
+        still,
+        weights,
+        bystanders=plan.bystanders * weights.sum(),
+        surprises=training.surprises,
+    )
     judge = np.stack(unseen)
     judge |= ~judge.any(axis=0)  # a sample that every member was trained on is judged by all of them
-    log_prob = _log_prob(extractor, table, (np.stack(means), np.stack(variances)), (scaling, judge), rest)
-    return Fitted(table, tuple(members), scaling, rest, log_prob)
+    normal = (np.stack(means), np.stack(variances))
+    return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
 
 
 def _member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem | None:
@@ -264,14 +291,14 @@ def _member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Sca
     return padded_problem(shown, both, scaling, plan.capacity, extractor.experience.domain.resolutions, exact)
 
 
-def _log_prob(
+def log_values(
     extractor: Extractor,
     table: Table,
     normal: tuple[np.ndarray, np.ndarray],
     shared: tuple[Scaling, np.ndarray],
-    rest: np.ndarray,
-) -> np.ndarray:
-    """log p(s' | s, a; T) of every transition, NaN where the rule does not apply.
+    rest: Rest,
+) -> tuple[np.ndarray, np.ndarray]:
+    """log p(s' | s, a; T) of every transition, (n, Q) over predicted objects and over others; NaN where it is not for.
 
     `normal` has mean and variance of each member in normalised units; `shared` the scaling, and which members (M, n)
     judge each transition.
@@ -297,20 +324,24 @@ def _log_prob(
         held[:rows, member, :slots] = table.outputs.T & judge[member][owner, None]
     change, moved = np.zeros((2, size, len(dynamic)), np.float32)
     change[:rows] = extractor.seen.after - before
-    moved[:rows] = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
-    total = (rest + data.domain.resolutions**2).astype(np.float32)
-    arguments = (change, moved, held, centre, spread, total)
+    moved[:rows] = changes(data)
+    still = jax.tree.map(lambda part: part.astype(np.float32), rest.still(data.domain.resolutions))
+    arguments = (change, moved, held, centre, spread, still)
     values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
-    return np.where(table.applies, np.add.reduceat(values.sum(axis=1), data.offsets[:-1]), np.nan)
+    predicted = np.any(table.outputs, axis=0, keepdims=True).T
+    parts = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
+    inside, outside = (np.add.reduceat(part, data.offsets[:-1], axis=0) for part in parts)
+    applies = table.applies[:, None]
+    return np.where(applies, inside, np.nan), np.where(applies, outside, np.nan)
 
 
-def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, rest: Any) -> Any:
+def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, still: Any) -> Any:
     """log p of every object row from its own components, as changes from its value before: (R, Q)."""
     _, members, slots, quantities = centre.shape
     weight = jnp.full(members * slots, -jnp.log(float(members)))
 
     def one(change: Any, moved: Any, held: Any, centre: Any, spread: Any) -> Any:
         components = (weight, centre.reshape(-1, quantities), spread.reshape(-1, quantities))
-        return object_log_density(change, moved, held.reshape(-1), components, rest)
+        return object_log_density(change, moved, held.reshape(-1), components, still)
 
     return jax.vmap(one)(change, moved, held, centre, spread)

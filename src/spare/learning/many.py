@@ -15,8 +15,9 @@ import numpy as np
 from spare.errors import FitError
 from spare.experience import Experience
 from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
-from spare.learning.extract import Extractor, default_variance
+from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_jobs
+from spare.learning.rest import default_variance
 from spare.learning.statistics import paired_improvement
 from spare.learning.trials import SearchResult
 from spare.mixture_rule import MixtureModel, MixtureRule

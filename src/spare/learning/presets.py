@@ -33,6 +33,7 @@ class Training:
                    the learning rate, of the candidates in a search
     `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
                    every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
+    `surprises`    objects that a rule does not predict may move after all: a second, wide Gaussian (see `rest.py`)
     """
 
     hidden: tuple[int, ...] = (150, 150)
@@ -47,6 +48,7 @@ class Training:
     learning_rate: float = 1e-3
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
+    surprises: bool = False
     longer: float = 1.0
     faster: float = 1.0
 

@@ -19,8 +19,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from spare.errors import FitError
-from spare.learning.extract import Extractor, Table, default_variance
+from spare.learning.extract import Extractor, Table
 from spare.learning.fit import Fitted, Pair, Plan, training_call
+from spare.learning.rest import changes, default_variance, fit_rest
 from spare.learning.statistics import weighted_mean
 from spare.learning.threads import cores
 from spare.model import Model
@@ -105,6 +106,8 @@ class Listener(Protocol):
 
 KEPT = 64
 """How many trained candidates a search remembers: memory does not grow with their number."""
+FEW = 5
+"""Samples below which those that a rule does not cover have no rest of their own."""
 FINALISTS = 4
 """How many candidates of a round are trained on every fold; the others on one."""
 
@@ -279,13 +282,31 @@ class Trials:
         if self.preset.search.inapplicable == "empty":
             if self.empty is None:
                 raise FitError("the rule with empty lists does not apply to every sample")
-            return self.empty.losses
+            return -self._behind(uncovered).log_prob
         data = self.extractor.experience
         total = self._covariance(uncovered) + data.domain.resolutions**2
         dynamic = list(data.domain.dynamic)
         moved = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
         terms = 0.5 * (np.square(moved) / total + np.log(2 * np.pi * total)).sum(axis=1)
         return np.add.reduceat(terms, data.offsets[:-1])
+
+    def _behind(self, uncovered: np.ndarray) -> Fitted:
+        """The rule with empty lists, as it stands behind one that does not cover these samples.
+
+        Where surprises are expected, what stays there is learned from those samples alone, if there are a few.
+        """
+        assert self.empty is not None
+        behind = self.empty.fitted
+        few = ((self.training > 0) & uncovered).sum() < FEW
+        if few or not self.preset.training.surprises:
+            return behind
+        data = self.extractor.experience
+        outside = ~np.any(behind.table.outputs, axis=0, keepdims=True).T
+        weights = np.where(uncovered, self.training, 0.0)
+        rest = fit_rest(data, outside[:, 0] & np.repeat(uncovered, data.counts), weights, surprises=True)
+        terms = np.where(outside, rest.log_values(changes(data), data.domain.resolutions), 0.0)
+        values = (behind.log_values[0], np.add.reduceat(terms, data.offsets[:-1], axis=0))
+        return dataclasses.replace(behind, rest=rest, log_values=values)
 
     def _covariance(self, rows: np.ndarray) -> np.ndarray:
         """Sigma_default: squared deviations of all objects in these training samples (of all, if there are none)."""
@@ -299,7 +320,7 @@ class Trials:
         uncovered = ~trial.fitted.table.applies & ((self.training > 0) | (self.validation > 0))
         rules = [trial.fitted.rule(self.extractor)]
         if uncovered.any() and self.preset.search.inapplicable == "empty" and self.empty is not None:
-            rules.append(self.empty.fitted.rule(self.extractor))
+            rules.append(self._behind(~trial.fitted.table.applies).rule(self.extractor))
         return Model(self.extractor.experience.domain, rules, self._covariance(~trial.fitted.table.applies))
 
     def round(
