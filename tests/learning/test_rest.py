@@ -72,9 +72,9 @@ def test_it_is_the_maximum_of_the_posterior() -> None:
     share, wide = found.surprises
     best = posterior(found)[0]  # in x; in y the two Gaussians are the same, and the top is flat
     for factor in (0.9, 1.1):
-        assert posterior(Rest(found.variance * factor, found.surprises))[0] < best
-        assert posterior(Rest(found.variance, (share * factor, wide)))[0] < best
-        assert posterior(Rest(found.variance, (share, wide * factor)))[0] < best
+        assert posterior(Rest(found.variance * factor, found.plain, found.surprises))[0] < best
+        assert posterior(Rest(found.variance, found.plain, (share * factor, wide)))[0] < best
+        assert posterior(Rest(found.variance, found.plain, (share, wide * factor)))[0] < best
 
 
 def test_weights_of_2_equal_repeating_but_for_the_imagined_objects() -> None:
@@ -98,7 +98,7 @@ def test_rules_are_learned_and_scored_with_surprises() -> None:
     data, unseen = crowd(200, 3), crowd(200, 4)
     seen, _ = prepare(DOMAIN, data)
     scores = []
-    for chosen in (surprised(), dataclasses.replace(surprised(), training=PRESETS["default"].training)):
+    for chosen in (surprised(), surprised().without_surprises()):
         chosen = dataclasses.replace(chosen, training=dataclasses.replace(chosen.training, members=1))
         extractor = make_extractor(seen, "shout", chosen)
         plan = Task(chosen, 0, 1).plan(seen, extractor, 1)

@@ -201,7 +201,7 @@ _LOG_VALUES, _SURPRISES = ("predicted", "unpredicted"), ("surprise_share", "surp
 
 def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
     """A trained rule as named arrays."""
-    arrays = {"default_variance": fitted.default_variance}
+    arrays = {"default_variance": fitted.default_variance, "plain_variance": fitted.rest.plain}
     arrays |= dict(zip(_LOG_VALUES, fitted.log_values, strict=True))
     arrays |= dict(zip(_SURPRISES, fitted.rest.surprises or (), strict=False))
     arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
@@ -226,7 +226,7 @@ def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> 
     nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(members))
     scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
     surprises = (arrays[_SURPRISES[0]], arrays[_SURPRISES[1]]) if _SURPRISES[0] in arrays else None
-    rest = Rest(arrays["default_variance"], surprises)
+    rest = Rest(arrays["default_variance"], arrays["plain_variance"], surprises)
     return Fitted(table, nets, scaling, rest, (arrays[_LOG_VALUES[0]], arrays[_LOG_VALUES[1]]))
 
 

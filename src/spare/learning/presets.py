@@ -149,6 +149,10 @@ class Preset:
     targets: Literal["absolute", "change"] = "absolute"
     framed: bool = True
 
+    def without_surprises(self) -> Preset:
+        """The same for rules that compete for samples: there, an object that a rule leaves out must cost it dearly."""
+        return dataclasses.replace(self, training=dataclasses.replace(self.training, surprises=False))
+
     def input_names(self, domain: Domain) -> tuple[str, ...]:
         """The properties of a slot that enter x."""
         return domain.dynamic_names if self.inputs == "dynamic" else domain.property_names
@@ -170,6 +174,7 @@ PRESETS = {
             phases=("joint",),
             learning_rate=2e-3,
             members=5,
+            surprises=True,
             longer=2.5,
             faster=2.0,
         ),

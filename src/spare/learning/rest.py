@@ -22,9 +22,13 @@ FIRST_SHARE = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Rest:
-    """v (Q,), and (share, variance) of surprises, (Q,) each, or None; variances exclude resolution²."""
+    """v (Q,), and (share, variance) of surprises, (Q,) each, or None; variances exclude resolution².
+
+    `plain` (Q,) is the paper's v, with surprises or without: how far what the rule leaves out moves.
+    """
 
     variance: np.ndarray
+    plain: np.ndarray
     surprises: tuple[np.ndarray, np.ndarray] | None = None
 
     def still(self, resolutions: np.ndarray) -> Still:
@@ -79,8 +83,9 @@ def fit_rest(
     A prior keeps both alive: one imagined object that stayed, and one that moved as far as all objects do on average,
     those that rules predict included.
     """
+    plain = default_variance(experience, still, weights, bystanders)
     if not surprises:
-        return Rest(default_variance(experience, still, weights, bystanders))
+        return Rest(plain, plain)
     every = np.repeat(weights, experience.counts)
     overall = default_variance(experience, np.ones(len(every), bool), weights)
     weight = np.where(still, every, 0.0)[:, None]
@@ -96,4 +101,4 @@ def fit_rest(
         narrow = np.maximum((staying * squares).sum(axis=0) / (rest + one) - floor, 0.0)
         wide = np.maximum(((moving * squares).sum(axis=0) + one * (overall + floor)) / (total + one) - floor, narrow)
         share = np.clip((total + one) / (total + rest + 2 * one), 1e-6, 0.5)
-    return Rest(narrow, (share, wide))
+    return Rest(narrow, plain, (share, wide))

@@ -264,7 +264,7 @@ class Trials:
         if not np.isfinite(losses).all():
             name = gamma.show(self.extractor.experience.domain.action(self.extractor.action).objects)
             raise FitError(f"rule [{name}]: its loss is not a number on sample {int(np.argmin(np.isfinite(losses)))}")
-        deviation = np.sqrt(fitted.default_variance + self.extractor.experience.domain.resolutions**2)
+        deviation = np.sqrt(fitted.rest.plain + self.extractor.experience.domain.resolutions**2)
         explored = Explored(
             gamma,
             delta,
