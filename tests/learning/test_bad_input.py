@@ -172,10 +172,11 @@ def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
     data = toy.generate(30, seed=0)
     fitted, extractor, plan = fit_shell(data, Shell(1), QUICK)
     search = GreedySearch(extractor, plan)
-    broken = fitted.log_prob.copy()
+    inside, outside = fitted.log_values
+    broken = inside.copy()
     broken[7] = np.nan
     with pytest.raises(spare.FitError, match=r"rule \[-\]: its loss is not a number on sample 7"):
-        search.trials.judged(dataclasses.replace(fitted, log_prob=broken))
+        search.trials.judged(dataclasses.replace(fitted, log_values=(broken, outside)))
 
 
 def test_a_rule_for_no_sample_cannot_be_trained() -> None:
