@@ -44,7 +44,7 @@ def set_means() -> Preset:
     With exact set targets and changes, `above*(target)` describes stacks of any height in one rule, and there is
     nothing to separate.
     """
-    default = PRESETS["default"].without_surprises()
+    default = PRESETS["default"].for_many()
     training = dataclasses.replace(default.training, set_targets="mean")
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute")
 
@@ -60,7 +60,7 @@ def data_for(share: tuple[float, ...], seed: int, samples: int, folder: pathlib.
 def tables(data: Experience, seed: int, preset: Preset) -> dict[str, np.ndarray]:
     """The diagonal of each of the paper's four tables, from one rule learned on all samples."""
     seen, _ = prepare(data.domain, data)
-    preset = preset.without_surprises()
+    preset = preset.for_many()
     extractor = make_extractor(seen, "push", preset)
     single = GreedySearch(extractor, Task(preset, seed).plan(seen, extractor)).run()
     heights = np.asarray(data.info["height"])

@@ -98,7 +98,7 @@ def test_rules_are_learned_and_scored_with_surprises() -> None:
     data, unseen = crowd(200, 3), crowd(200, 4)
     seen, _ = prepare(DOMAIN, data)
     scores = []
-    for chosen in (surprised(), surprised().without_surprises()):
+    for chosen in (surprised(), surprised().for_many()):
         chosen = dataclasses.replace(chosen, training=dataclasses.replace(chosen.training, members=1))
         extractor = make_extractor(seen, "shout", chosen)
         plan = Task(chosen, 0, 1).plan(seen, extractor, 1)

@@ -77,7 +77,7 @@ class Cluster:
         label = self.label or ("height" if "height" in data.info else None)
         if label is not None and label not in data.info:
             raise UsageError(f"--label {label}: the data have {', '.join(data.info) or 'no info columns'}")
-        chosen = find_preset(self.preset).without_surprises()
+        chosen = find_preset(self.preset).for_many()
         extractor = make_extractor(data, action, chosen)
         single = GreedySearch(extractor, Task(chosen, self.seed).plan(data, extractor)).run()
         if not self.json:

@@ -31,6 +31,8 @@ class Fit:
     """How many rules to learn for each action: a number, or auto to let held-out likelihood decide."""
     delta: Literal["same", "interleaved", "nested"] | None = None
     """How the list of changed objects is learned: the same as the inputs, interleaved with it, or around it."""
+    refine: bool = False
+    """When the lists are found, also choose inputs and kinds of targets by validation; about twice the time."""
     seed: int = 0
     """Seed of the split, the networks and the minibatches."""
     threads: int | None = None
@@ -78,7 +80,8 @@ class Fit:
         return 0
 
     def _search(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
+        chosen = {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
+        return {**chosen, "refine": True} if self.refine else chosen
 
     def _rules(self) -> Any:
         from spare.errors import UsageError
@@ -93,7 +96,9 @@ class Fit:
         """What a checkpoint belongs to."""
         import spare
 
-        settings = {name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references", "delta")}
+        settings = {
+            name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references", "delta", "refine")
+        }
         return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
 
     def _learn(self, data: Any, memo: Any) -> Any:

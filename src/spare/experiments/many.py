@@ -37,7 +37,7 @@ def set_means(effort: float) -> Preset:
     With exact set targets and changes, `above*(target)` describes stacks of any height in one rule, and there is
     nothing to separate.
     """
-    default = preset("default", effort).without_surprises()
+    default = preset("default", effort).for_many()
     training = dataclasses.replace(default.training, set_targets="mean", members=1)
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute")
 
@@ -55,7 +55,7 @@ def start(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     """
     (data,) = (one.load(folder) for one in many_data(settings, seed))
     name = settings.get("preset", "paper")
-    heights, chosen = np.asarray(data.info["height"]), preset(name, settings["effort"]).without_surprises()
+    heights, chosen = np.asarray(data.info["height"]), preset(name, settings["effort"]).for_many()
     seen, _ = prepare(data.domain, data)
     extractor = make_extractor(seen, "push", chosen)
     plan = Task(chosen, seed, 1).plan(seen, extractor)

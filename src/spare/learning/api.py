@@ -194,8 +194,8 @@ class Task:
         if rules == "auto":
             return self._auto(data, action, view)
         mixing = rules if isinstance(rules, Mixing) else Mixing(rules)
-        if mixing.rules > 1 and self.preset.training.surprises:
-            return dataclasses.replace(self, preset=self.preset.without_surprises()).learn(data, action, mixing, view)
+        if mixing.rules > 1 and self.preset != self.preset.for_many():
+            return dataclasses.replace(self, preset=self.preset.for_many()).learn(data, action, mixing, view)
         extractor = make_extractor(data, action, self.preset)
         # EM trains the same shells again and again: one fold is enough there.
         plan = self.plan(data, extractor, None if mixing.rules == 1 else 1)
@@ -207,7 +207,7 @@ class Task:
     def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:
         """Add rules while held-out samples are explained better for it; then learn again from all samples."""
         seen, held_out = data.split(self.preset.search.validation, self.seed)
-        fair = dataclasses.replace(self, preset=self.preset.without_surprises())
+        fair = dataclasses.replace(self, preset=self.preset.for_many())
         chosen, best = 1, fair.learn(seen, action, 1, view)
         for count in range(2, MOST_RULES + 1):
             trial = fair.learn(seen, action, count, view)

@@ -251,7 +251,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
     members, means, variances, unseen = [], [], [], []
     for member in range(training.members):
-        problem = _member_problem(extractor, table, plan, scaling, member)
+        problem = member_problem(extractor, table, plan, scaling, member)
         if problem is None:
             continue
         unseen.append(plan.held_out(member))
@@ -280,7 +280,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
 
 
-def _member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem | None:
+def member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem | None:
     """What one member is trained and validated on; None if its fold holds out all that the rule applies to."""
     held = plan.held_out(member)
     weights = np.where(table.applies & ~held, plan.training, 0.0)

@@ -17,6 +17,7 @@ import numpy as np
 
 from spare.learning.extract import Extractor
 from spare.learning.fit import Pair, Plan, fit_predictors
+from spare.learning.refine import refine
 from spare.learning.statistics import paired_improvement
 from spare.learning.trials import Listener, Round, SearchResult, Trial, Trials
 from spare.references import Pointer, Shell, next_pointers
@@ -58,7 +59,7 @@ class GreedySearch:
                 trial, more = self._prune_and_climb(trial, more, moves)
                 if self.preset.search.stop == "paired" and self.preset.search.delta == "same":
                     trial, more = self._look_inside_sets(trial, more, moves)
-        trial = self._finished(trial)
+        trial = self._finished(self._refined(trial))
         empty = self.trials.empty.fitted if self.trials.empty else trial.fitted
         return SearchResult(
             self.extractor.action,
@@ -69,6 +70,16 @@ class GreedySearch:
             trial.losses,
             self.trials.model(trial),
         )
+
+    def _refined(self, trial: Trial) -> Trial:
+        """The trial, after the rest of the search has come to see its lists in the best way."""
+        if not self.preset.search.refine:
+            return trial
+        better = refine(self.extractor, trial.fitted, self.trials.plan)
+        if better is not self.extractor:
+            self.extractor = self.trials.extractor = better
+            self.finish = self.finish or self.trials.plan
+        return trial
 
     def _finished(self, trial: Trial) -> Trial:
         """The rule and the one with empty lists, trained as the result should be."""

@@ -96,6 +96,8 @@ class Search:
                     trained in full and judged. 1 with one fold: all are trained in full
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
+    `refine`        when the lists are found: which properties are better predicted as new values and which as changes,
+                    and which inputs the rule does without, by validation (see `refine.py`)
     """
 
     max_references: int = 4
@@ -107,6 +109,7 @@ class Search:
     folds: int | Literal["auto"] = 1
     screen: float = 1.0
     delta: Delta = "same"
+    refine: bool = False
 
     def __post_init__(self) -> None:
         if self.max_references < 0:
@@ -149,9 +152,14 @@ class Preset:
     targets: Literal["absolute", "change"] = "absolute"
     framed: bool = True
 
-    def without_surprises(self) -> Preset:
-        """The same for rules that compete for samples: there, an object that a rule leaves out must cost it dearly."""
-        return dataclasses.replace(self, training=dataclasses.replace(self.training, surprises=False))
+    def for_many(self) -> Preset:
+        """The same for rules that compete for samples.
+
+        An object that a rule leaves out must cost it dearly there, so there are no surprises; and all rules see their
+        inputs in the same way.
+        """
+        training = dataclasses.replace(self.training, surprises=False)
+        return dataclasses.replace(self, training=training, search=dataclasses.replace(self.search, refine=False))
 
     def input_names(self, domain: Domain) -> tuple[str, ...]:
         """The properties of a slot that enter x."""

@@ -1,0 +1,83 @@
+"""Refinement: targets and inputs are chosen by what held-out samples say, and worlds that we know are understood."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import spare
+from spare.learning.api import FitResult, fit
+from tests.learning.helpers import quick
+
+BEHIND = spare.Reference("behind", lambda o, p: o.x < p.x)
+DOMAIN = spare.Domain(
+    "doors",
+    properties=[
+        spare.Property("x", resolution=0.01),
+        spare.Property("angle", resolution=0.01),
+        spare.Property("colour", static=True),
+        spare.Property("weight", static=True),
+    ],
+    references=[BEHIND.aggregated("mean", "max", "count")],
+    actions=[spare.Action("shove", objects=("target",), parameters=("force", "song"))],
+)
+
+
+def doors(count: int, seed: int) -> spare.Experience:
+    """Shoved, x grows by force / weight, and the angle becomes x / 10, whatever it was.
+
+    Neither the colour nor the song matters, and nobody else does.
+    """
+    rng, builder = np.random.default_rng(seed), spare.Builder(DOMAIN)
+    for _ in range(count):
+        values = np.column_stack(
+            [rng.uniform(0, 5, 3), rng.uniform(-20, 20, 3), rng.integers(0, 9, 3), rng.uniform(1, 2, 3)]
+        )
+        force, song = rng.uniform(1, 2), rng.uniform(-1, 1)
+        after = values.copy()
+        after[0, 0] += force / values[0, 3] + rng.normal(0, 0.02)
+        after[0, 1] = values[0, 0] / 10 + rng.normal(0, 0.02)
+        states = [spare.State(("a", "b", "c"), one) for one in (values, after)]
+        builder.add(states[0], spare.ActionCall("shove", ("a",), (float(force), float(song))), states[1])
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def results() -> tuple[FitResult, FitResult]:
+    """The same data without and with refinement; no references, so that only the target matters."""
+    data = doors(150, 0)
+    small = {"steps": 1200, "hidden": (32,), "members": 2}
+    first, second = (
+        fit(DOMAIN, data, seed=0, preset=quick(training=small, max_references=0, refine=on, folds="auto"))
+        for on in (False, True)
+    )
+    return first, second
+
+
+def test_a_value_that_is_set_is_predicted_as_such(results: tuple[FitResult, FitResult]) -> None:
+    """x moves, the angle is set."""
+    assert results[0].model.rules[0].targets == ("change", "change")
+    assert results[1].model.rules[0].targets == ("change", "absolute")
+
+
+def test_inputs_that_do_not_matter_are_left_out(results: tuple[FitResult, FitResult]) -> None:
+    """Those that do are kept, and unseen samples are explained better."""
+    rule = results[1].model.rules[0]
+    assert {*rule.ignores} == {"song", "target.angle", "target.colour"}
+    assert len(rule.input_names()) + len(rule.ignores) == len(results[0].model.rules[0].input_names())
+    assert "(not from " in str(results[1].model)
+    unseen = doors(300, 1)
+    assert results[1].model.log_prob(unseen).mean() > results[0].model.log_prob(unseen).mean() + 0.2
+
+
+def test_a_refined_model_is_saved_and_predicts(results: tuple[FitResult, FitResult], tmp_path: pathlib.Path) -> None:
+    """The file says what is ignored; explaining names the inputs that are left."""
+    model, data = results[1].model, doors(20, 2)
+    model.save(tmp_path / "m.spare")
+    again = spare.load(tmp_path / "m.spare", model.domain)
+    np.testing.assert_array_equal(model.log_prob(data), again.log_prob(data))
+    text = again.predict(data.states[0], data.actions[0]).explain()
+    (line,) = [line for line in text.splitlines() if line.startswith("  inputs: ")]
+    assert [part.split("=")[0] for part in line[10:].split(", ")] == ["force", "target.x", "target.weight"]
