@@ -11,7 +11,8 @@ from spare.experiments.experiment import Experiment
 
 TINY = Size("tiny", 20, 5, 5, 5, (0, 4), (10, 20), 40, 0.05, 2, 10, 3)
 BASE = {"spare": 4.35, "oracle": 4.3, "spare-paper": 3.5, "graph": 4.1, "graph-frame": 4.2, "no-change": 2.9}
-FLAT = {"flat": 0.0, "flat-none": -1.0, "flat-stack": 1.0, "ensemble": 3.2}
+FLAT = {"flat": 0.0, "flat-none": -1.0, "flat-stack": 1.0}
+FLAT |= {"ensemble": 3.2, "ensemble-none": 2.6, "ensemble-stack": 3.6}
 
 
 def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
@@ -41,8 +42,8 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
         levels = [0.0, 20.0, 40.0, 40.2, 40.0] if sign > 0 else [0.0, -20.0, -40.0, -80.0, -80.0]
         spread = [30.0, 10.0, 1.0, 1.0, 1.0] if sign > 0 else [1.0, 5.0, 10.0, 20.0, 30.0]
         steps = [
-            {"list": "-", "validation": v, "training": v, "test": v + noise, "deviation": d + noise, "covers": sign}
-            for v, d in zip(levels, spread, strict=True)
+            {"list": "-", "validation": v, "training": v, "test": v + noise, "deviation": d + noise, "covers": c}
+            for v, d, c in zip(levels, spread, [0.0, 0.5, *[float(sign > 0)] * 3], strict=True)
         ]
         return {"steps": steps, "kept": 2}
     if cell.kind == "em":

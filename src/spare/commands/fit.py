@@ -31,8 +31,8 @@ class Fit:
     """How many rules to learn for each action: a number, or auto to let held-out likelihood decide."""
     delta: Literal["same", "interleaved", "nested"] | None = None
     """How the list of changed objects is learned: the same as the inputs, interleaved with it, or around it."""
-    refine: bool = False
-    """When the lists are found, also choose inputs and kinds of targets by validation; about twice the time."""
+    refine: Literal["yes", "no"] | None = None
+    """When the lists are found, choose inputs and kinds of targets by validation; the preset `default` does."""
     seed: int = 0
     """Seed of the split, the networks and the minibatches."""
     threads: int | None = None
@@ -81,7 +81,7 @@ class Fit:
 
     def _search(self) -> dict[str, Any]:
         chosen = {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
-        return {**chosen, "refine": True} if self.refine else chosen
+        return {**chosen, "refine": self.refine == "yes"} if self.refine else chosen
 
     def _rules(self) -> Any:
         from spare.errors import UsageError

@@ -1,5 +1,7 @@
 """Claims: statements about an experiment, each computed from its cells, with an interval and a verdict.
 
+Medians are used for the flat network, whose likelihood has outliers of thousands of nats.
+
 holds            the whole 95 % interval is on the side that the claim says
 does not hold    the whole interval is on the other side
 not decided      it is on both: this many runs, or runs of this size, do not tell
@@ -13,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from spare.experiments.statistics import Estimate, over_runs, share
+from spare.experiments.statistics import Estimate, median_of, over_runs, share
 
 Verdict = Literal["holds", "does not hold", "not decided", "no numbers"]
 
@@ -63,6 +65,16 @@ class Statement:
         """The mean of `values` over runs is smaller than `bound`."""
         found = over_runs(values)
         return self._claim(f"< {bound:g}", found, _side(found.high < bound, found.low > bound, found))
+
+    def typically_above(self, values: Sequence[float], bound: float = 0.0) -> Claim:
+        """The median of `values` is greater than `bound`: so is every run, and there are enough."""
+        found = median_of(values)
+        return self._claim(f"median > {bound:g}", found, _side(found.low > bound, found.high < bound, found))
+
+    def typically_below(self, values: Sequence[float], bound: float = 0.0) -> Claim:
+        """The median of `values` is smaller than `bound`: so is every run, and there are enough."""
+        found = median_of(values)
+        return self._claim(f"median < {bound:g}", found, _side(found.high < bound, found.low > bound, found))
 
     def within(self, values: Sequence[float], bound: float) -> Claim:
         """The mean of `values` over runs is between -bound and bound."""

@@ -22,6 +22,8 @@ COLOURS = {
     "flat-none": "#e08e45",
     "flat-stack": "#8f2d0a",
     "ensemble": "#e0a458",
+    "ensemble-none": "#f0cf9c",
+    "ensemble-stack": "#a8681b",
     "graph": "#2b59c3",
     "graph-frame": "#7aa0e8",
     "no-change": "#8a8a8a",

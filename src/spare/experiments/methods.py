@@ -32,11 +32,11 @@ def shorter(training: Training, effort: float) -> Training:
 
 
 def preset(name: str, effort: float) -> Preset:
-    """One of our presets with its schedule cut to a share, and then a search on one fold."""
+    """One of our presets with its schedule cut to a share, and then a search on one fold, without refinement."""
     chosen = PRESETS[name]
     if effort >= 1:
         return chosen
-    search = dataclasses.replace(chosen.search, folds=1, screen=1.0)
+    search = dataclasses.replace(chosen.search, folds=1, screen=1.0, refine=False)
     return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search)
 
 
@@ -55,9 +55,12 @@ def _flat(order: str) -> Callable[..., Any]:
     return learn
 
 
-def _ensemble(data: Experience, seed: int, effort: float) -> Any:
-    settings = dataclasses.replace(PETS, training=shorter(PETS.training, effort))
-    return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+def _ensemble(order: str) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        settings = dataclasses.replace(PETS, order=order, training=shorter(PETS.training, effort))
+        return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+
+    return learn
 
 
 def _graph(framed: bool) -> Callable[..., Any]:
@@ -83,7 +86,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "flat": _flat("xtheny"),
     "flat-none": _flat("none"),
     "flat-stack": _flat("stack"),
-    "ensemble": _ensemble,
+    "ensemble": _ensemble("xtheny"),
+    "ensemble-none": _ensemble("none"),
+    "ensemble-stack": _ensemble("stack"),
     "graph": _graph(framed=False),
     "graph-frame": _graph(framed=True),
     "no-change": _still,
@@ -97,6 +102,8 @@ LABELS = {
     "flat-none": "flat, random order",
     "flat-stack": "flat, stack first",
     "ensemble": "flat ensemble (PETS)",
+    "ensemble-none": "flat ensemble, random order",
+    "ensemble-stack": "flat ensemble, stack first",
     "graph": "graph network",
     "graph-frame": "graph network, action's frame",
     "no-change": "nothing moves",

@@ -48,3 +48,18 @@ def share(successes: int, count: int) -> Estimate:
     middle = (rate + wide / 2) / (1 + wide)
     half = math.sqrt(rate * (1 - rate) * wide + wide * wide / 4) / (1 + wide)
     return Estimate(rate, max(0.0, middle - half), min(1.0, middle + half), count)
+
+
+FEWEST = 5
+"""Runs that a median needs: that all five are on the wrong side of it by chance happens once in 32 times."""
+
+
+def median_of(values: Sequence[float]) -> Estimate:
+    """The median over runs, between the smallest and the largest: one-sided, 1 - 2^-n of all such intervals hold it.
+
+    For numbers with outliers that a mean and Student's interval do not survive.
+    """
+    numbers = np.asarray(values, np.float64)
+    if len(numbers) < FEWEST:
+        return Estimate(float(np.median(numbers)) if len(numbers) else math.nan, -math.inf, math.inf, len(numbers))
+    return Estimate(float(np.median(numbers)), float(numbers.min()), float(numbers.max()), len(numbers))

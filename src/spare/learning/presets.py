@@ -186,7 +186,7 @@ PRESETS = {
             longer=2.5,
             faster=2.0,
         ),
-        Search(folds="auto", screen=1 / 3),
+        Search(folds="auto", screen=1 / 3, refine=True),
         targets="change",
     ),
 }
