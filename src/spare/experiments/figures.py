@@ -92,7 +92,8 @@ class Picture:
         figure, axes = _blank()
         second = axes.twinx() if self.right else None
         for k, curve in enumerate(self.curves):
-            _line(second if curve.right and second is not None else axes, curve, CYCLE[k % len(CYCLE)])
+            side = second if curve.right and second is not None else axes
+            _line(side, curve, self.band(curve), CYCLE[k % len(CYCLE)])
         axes.set_title(self.title, loc="left", fontsize=12, fontweight="bold")
         axes.set_xlabel(self.x)
         axes.set_ylabel(self.y)
@@ -114,6 +115,12 @@ class Picture:
             handles=lines, frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.12 if second else 1.01, 0.5)
         )
         return figure
+
+    def band(self, curve: Curve) -> list[tuple[float, float, float]]:
+        """(x, low, high) where an interval is drawn: of enough runs, and around a mean that is itself shown."""
+        floor = -math.inf if self.floor is None else self.floor
+        pairs = zip(curve.x, curve.y, strict=True)
+        return [(x, y.low, y.high) for x, y in pairs if math.isfinite(y.low) and y.runs >= FEWEST and y.mean >= floor]
 
     def cut(self) -> bool:
         """Whether something is below what is shown."""
@@ -187,14 +194,13 @@ def _blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.4, 4.
     return figure, axes
 
 
-def _line(axes: Any, curve: Curve, colour: str) -> None:
+def _line(axes: Any, curve: Curve, band: list[tuple[float, float, float]], colour: str) -> None:
     colour = COLOURS.get(curve.key, colour)
     known = [(x, one) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean)]
     x = [at for at, _ in known]
     style = "--" if curve.dashed else "-"
     marker = "" if curve.key == "noise" else "o"
     axes.plot(x, [one.mean for _, one in known], style, marker=marker, ms=4, color=colour, label=curve.label)
-    band = [(at, one.low, one.high) for at, one in known if math.isfinite(one.low) and one.runs >= FEWEST]
     if band:
         at, low, high = zip(*band, strict=True)
         axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)

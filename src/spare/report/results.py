@@ -13,7 +13,7 @@ from spare.errors import FileError
 from spare.experiments.catalogue import EXPERIMENTS
 from spare.experiments.cells import SIZES, Size
 from spare.experiments.experiment import Experiment, Results, score_cells
-from spare.experiments.figures import COLOURS, CYCLE, FEWEST, Curve, Grid, Picture
+from spare.experiments.figures import COLOURS, CYCLE, Curve, Grid, Picture
 from spare.experiments.methods import METHODS
 from spare.experiments.statistics import Estimate
 from spare.experiments.store import FORMAT, read_json
@@ -179,7 +179,7 @@ def chart(picture: Picture) -> Chart:
     """A picture of an experiment for the page."""
     lines = []
     for k, curve in enumerate(picture.curves):
-        lines.append(_line(curve, COLOURS.get(curve.key, CYCLE[k % len(CYCLE)])))
+        lines.append(_line(curve, picture.band(curve), COLOURS.get(curve.key, CYCLE[k % len(CYCLE)])))
     ticks = tuple(sorted({float(x) for curve in picture.curves for x in curve.x}))
     left, right = picture.limits()
     note = "lower values are cut off" if picture.cut() else ""
@@ -191,11 +191,9 @@ def chart(picture: Picture) -> Chart:
     return Chart(line_chart(lines, axes), title, "", keys, (f"{picture.name}.csv", text.getvalue()))
 
 
-def _line(curve: Curve, colour: str) -> Line:
-    pairs = [(float(x), one) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean)]
-    bands = tuple((x, one.low, one.high) for x, one in pairs if math.isfinite(one.low) and one.runs >= FEWEST)
-    points = tuple((x, one.mean) for x, one in pairs)
-    return Line(curve.label, colour, points, bands, curve.dashed, curve.right, dots=curve.key != "noise")
+def _line(curve: Curve, band: list[tuple[float, float, float]], colour: str) -> Line:
+    points = tuple((float(x), one.mean) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean))
+    return Line(curve.label, colour, points, tuple(band), curve.dashed, curve.right, dots=curve.key != "noise")
 
 
 def _numbers(picture: Picture) -> Table:
