@@ -61,6 +61,7 @@ def summary(model: Model) -> dict[str, Any]:
                 "gamma": rule.gamma.show(roles),
                 "delta": rule.delta.show(roles),
                 "inputs": list(rule.input_names()),
+                "ignores": list(rule.ignores),
                 "targets": dict(zip(model.domain.dynamic_names, rule.targets, strict=True)),
                 "default_deviation": deviation(rule.default_spread()),
             }
