@@ -138,8 +138,8 @@ class Prediction:
         ]
         if not self.ignorance[i].any():
             return []
-        most = bool((self.ignorance[i] > self.noise[i])[list(self.domain.dynamic)].any())
-        warning = "; unlike what it has learned from: do not rely on it" if most else ""
+        much = bool((np.square(self.ignorance[i]) > 0.5 * np.square(self.noise[i]))[list(self.domain.dynamic)].any())
+        warning = "; unlike what it has learned from: do not rely on it" if much else ""
         return [f"    noise and what is not known: {', '.join(parts)}{warning}"]
 
     def _others(self) -> list[str]:
