@@ -119,7 +119,7 @@ class Picture:
     def band(self, curve: Curve) -> list[tuple[float, float, float]]:
         """(x, low, high) where an interval is drawn: of enough runs, and around a mean that is itself shown."""
         floor = -math.inf if self.floor is None else self.floor
-        pairs = zip(curve.x, curve.y, strict=True)
+        pairs = [(float(x), y) for x, y in zip(curve.x, curve.y, strict=True)]
         return [(x, y.low, y.high) for x, y in pairs if math.isfinite(y.low) and y.runs >= FEWEST and y.mean >= floor]
 
     def cut(self) -> bool:
