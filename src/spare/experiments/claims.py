@@ -55,26 +55,15 @@ class Statement:
     source: Literal["paper", "ours"] = "paper"
     note: str = ""
 
-    def above(self, values: Sequence[float], bound: float = 0.0) -> Claim:
-        """The mean of `values` over runs is greater than `bound`."""
-        found = over_runs(values)
-        verdict = _side(found.low > bound, found.high < bound, found)
-        return self._claim(f"> {bound:g}", found, verdict)
+    def above(self, values: Sequence[float], bound: float = 0.0, *, typical: bool = False) -> Claim:
+        """The mean of `values` over runs, or with `typical` their median, is greater than `bound`."""
+        found, what = (median_of(values), "median ") if typical else (over_runs(values), "")
+        return self._claim(f"{what}> {bound:g}", found, _side(found.low > bound, found.high < bound, found))
 
-    def below(self, values: Sequence[float], bound: float) -> Claim:
-        """The mean of `values` over runs is smaller than `bound`."""
-        found = over_runs(values)
-        return self._claim(f"< {bound:g}", found, _side(found.high < bound, found.low > bound, found))
-
-    def typically_above(self, values: Sequence[float], bound: float = 0.0) -> Claim:
-        """The median of `values` is greater than `bound`: so is every run, and there are enough."""
-        found = median_of(values)
-        return self._claim(f"median > {bound:g}", found, _side(found.low > bound, found.high < bound, found))
-
-    def typically_below(self, values: Sequence[float], bound: float = 0.0) -> Claim:
-        """The median of `values` is smaller than `bound`: so is every run, and there are enough."""
-        found = median_of(values)
-        return self._claim(f"median < {bound:g}", found, _side(found.high < bound, found.low > bound, found))
+    def below(self, values: Sequence[float], bound: float = 0.0, *, typical: bool = False) -> Claim:
+        """The mean of `values` over runs, or with `typical` their median, is smaller than `bound`."""
+        found, what = (median_of(values), "median ") if typical else (over_runs(values), "")
+        return self._claim(f"{what}< {bound:g}", found, _side(found.high < bound, found.low > bound, found))
 
     def within(self, values: Sequence[float], bound: float) -> Claim:
         """The mean of `values` over runs is between -bound and bound."""

@@ -7,7 +7,7 @@ from spare.experiments.claims import Claim, Statement, differences
 from spare.experiments.experiment import Experiment, Results, score_cells
 from spare.experiments.fig4b import by_extra
 from spare.experiments.figures import Grid, Picture
-from spare.experiments.methods import LABELS
+from spare.experiments.methods import LABELS, WILD
 
 METHODS = ("spare", "spare-paper", "flat", "ensemble", "graph", "no-change")
 
@@ -51,7 +51,7 @@ def claims(results: Results) -> list[Claim]:
             f"nats per transition, {first} - {second}: at {most} extra blocks - at {few}",
             source,  # type: ignore[arg-type]
         )
-        found.append((says.typically_above if second == "flat" else says.above)(differences(wide, narrow)))
+        found.append(says.above(differences(wide, narrow), typical=second in WILD))
     return found
 
 

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -249,12 +249,9 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     shown, both = with_reflection(extractor, table, (weights, plan.validation))
     scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
-    members, means, variances, unseen = [], [], [], []
-    for member in range(training.members):
-        problem = member_problem(extractor, table, plan, scaling, member)
-        if problem is None:
-            continue
-        unseen.append(plan.held_out(member))
+    numbers, members, means, variances = [], [], [], []
+    for member, problem in member_problems(extractor, table, plan, scaling):
+        numbers.append(member)
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
         nets = initial_nets(training, plan.capacity, sizes, rng)
         if warm:
@@ -274,21 +271,27 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         bystanders=plan.bystanders * weights.sum(),
         surprises=training.surprises,
     )
-    judge = np.stack(unseen)
-    judge |= ~judge.any(axis=0)  # a sample that every member was trained on is judged by all of them
+    judge = judges(plan, numbers)
     normal = (np.stack(means), np.stack(variances))
     return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
 
 
-def member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem | None:
-    """What one member is trained and validated on; None if its fold holds out all that the rule applies to."""
-    held = plan.held_out(member)
-    weights = np.where(table.applies & ~held, plan.training, 0.0)
-    if not (weights > 0).any():
-        return None
-    shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
+def member_problems(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling) -> Iterator[tuple[int, Problem]]:
+    """What each member is trained and validated on; none whose fold holds out all that the rule applies to."""
     exact = plan.preset.training.set_targets == "exact"
-    return padded_problem(shown, both, scaling, plan.capacity, extractor.experience.domain.resolutions, exact)
+    for member in range(plan.preset.training.members):
+        held = plan.held_out(member)
+        weights = np.where(table.applies & ~held, plan.training, 0.0)
+        if (weights > 0).any():
+            shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
+            resolutions = extractor.experience.domain.resolutions
+            yield member, padded_problem(shown, both, scaling, plan.capacity, resolutions, exact)
+
+
+def judges(plan: Plan, members: Sequence[int]) -> np.ndarray:
+    """Which members judge each sample, (M, n): those that were not trained on it, or all where every one was."""
+    judge = np.stack([plan.held_out(member) for member in members])
+    return judge | ~judge.any(axis=0)
 
 
 def log_values(

@@ -17,7 +17,7 @@ from spare.experience import Experience
 from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_jobs
-from spare.learning.rest import default_variance
+from spare.learning.rest import default_variance, plain_rest
 from spare.learning.statistics import paired_improvement
 from spare.learning.trials import SearchResult
 from spare.mixture_rule import MixtureModel, MixtureRule
@@ -119,12 +119,7 @@ def _trained(
 def _score(em: EM, fitted: Sequence[Fitted], fires: np.ndarray) -> float:
     """Mean log p of the validation samples under the model of these rules; by its default where none of them fires."""
     data = em.extractor.experience
-    total = _default(em.extractor, em.plan, fitted) + data.domain.resolutions**2
-    dynamic = list(data.domain.dynamic)
-    moved = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
-    still = -0.5 * np.add.reduceat(
-        (np.square(moved) / total + np.log(2 * np.pi * total)).sum(axis=1), data.offsets[:-1]
-    )
+    still = plain_rest(_default(em.extractor, em.plan, fitted)).log_prob(data)
     terms = np.stack([np.where(fires[:, j], one.log_prob, -np.inf) for j, one in enumerate(fitted)])
     joint = np.logaddexp.reduce(terms, axis=0) - np.log(np.maximum(fires.sum(axis=1), 1))
     used = em.plan.validation > 0

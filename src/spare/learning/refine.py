@@ -17,7 +17,7 @@ import numpy as np
 
 from spare.learning.engine import PROGRAMS, outputs
 from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, fit_predictors, log_values, member_problem
+from spare.learning.fit import Fitted, Plan, fit_predictors, judges, log_values, member_problems
 from spare.learning.statistics import paired_improvement, weighted_mean
 
 NEEDED = 0.05
@@ -70,22 +70,16 @@ def _inputs(extractor: Extractor, fitted: Fitted, plan: Plan, judged: np.ndarray
 
 def importance(extractor: Extractor, fitted: Fitted, plan: Plan) -> list[tuple[float, float]]:
     """(mean loss on held-out samples that shuffling costs, p-value that it costs something) of each entry of x."""
-    table, training = fitted.table, plan.preset.training
+    table = fitted.table
     rows = np.flatnonzero(table.applies)
     judged = np.where(table.applies, plan.validation, 0.0)
-    problems, unseen = [], []
-    for member in range(training.members):
-        problem = member_problem(extractor, table, plan, fitted.scaling, member)
-        if problem is not None:
-            problems.append(problem)
-            unseen.append(plan.held_out(member))
-    judge = np.stack(unseen)
-    judge |= ~judge.any(axis=0)
+    problems = dict(member_problems(extractor, table, plan, fitted.scaling))
+    judge = judges(plan, list(problems))
     rng, found = np.random.default_rng([plan.seed, 71]), []
     for k in range(table.x.shape[1]):
         shuffled = rng.permutation(rows)
         told = []
-        for nets, problem in zip(fitted.nets, problems, strict=True):
+        for nets, problem in zip(fitted.nets, problems.values(), strict=True):
             x = problem.rows.x.copy()
             x[rows, k] = problem.rows.x[shuffled, k]
             changed = problem._replace(rows=problem.rows._replace(x=x))

@@ -47,6 +47,16 @@ class Rest:
             return narrow
         return np.logaddexp(np.log1p(-still.share) + narrow, np.log(still.share) + _log_normal(moved, still.wide))
 
+    def log_prob(self, experience: Experience) -> np.ndarray:
+        """log p of every transition (n,), if all of its objects are at rest."""
+        values = self.log_values(changes(experience), experience.domain.resolutions).sum(axis=1)
+        return np.add.reduceat(values, experience.offsets[:-1])
+
+
+def plain_rest(variance: np.ndarray) -> Rest:
+    """N(s, v)."""
+    return Rest(variance, variance)
+
 
 def _log_normal(moved: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return -0.5 * (np.square(moved) / variance + np.log(2 * np.pi * variance))
@@ -85,7 +95,7 @@ def fit_rest(
     """
     plain = default_variance(experience, still, weights, bystanders)
     if not surprises:
-        return Rest(plain, plain)
+        return plain_rest(plain)
     every = np.repeat(weights, experience.counts)
     overall = default_variance(experience, np.ones(len(every), bool), weights)
     weight = np.where(still, every, 0.0)[:, None]

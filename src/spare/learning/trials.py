@@ -21,7 +21,7 @@ import numpy as np
 from spare.errors import FitError
 from spare.learning.extract import Extractor, Table
 from spare.learning.fit import Fitted, Pair, Plan, training_call
-from spare.learning.rest import changes, default_variance, fit_rest
+from spare.learning.rest import changes, default_variance, fit_rest, plain_rest
 from spare.learning.statistics import weighted_mean
 from spare.learning.threads import cores
 from spare.model import Model
@@ -283,12 +283,7 @@ class Trials:
             if self.empty is None:
                 raise FitError("the rule with empty lists does not apply to every sample")
             return -self._behind(uncovered).log_prob
-        data = self.extractor.experience
-        total = self._covariance(uncovered) + data.domain.resolutions**2
-        dynamic = list(data.domain.dynamic)
-        moved = data.next_values[:, dynamic].astype(np.float64) - data.values[:, dynamic]
-        terms = 0.5 * (np.square(moved) / total + np.log(2 * np.pi * total)).sum(axis=1)
-        return np.add.reduceat(terms, data.offsets[:-1])
+        return -plain_rest(self._covariance(uncovered)).log_prob(self.extractor.experience)
 
     def _behind(self, uncovered: np.ndarray) -> Fitted:
         """The rule with empty lists, as it stands behind one that does not cover these samples.
