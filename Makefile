@@ -37,6 +37,7 @@ faults: setup
 # The same search in plain Keras, side by side; makes an environment of its own with TensorFlow in it.
 bench-keras: setup
 	@$(BIN)/python benchmarks/keras/run.py
+	@$(BIN)/python benchmarks/keras/em.py
 
 clean:
 	rm -rf .venv .venv-keras runs .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The trainings of one EM step in plain Keras, one after another. Runs in the extra environment, as its own process."""
+"""The trainings of EM in plain Keras, one after another. Runs in the extra environment, as its own process."""
 
 import dataclasses
 import json
@@ -19,11 +19,11 @@ from search import read_candidates, read_world
 def main() -> None:
     job = json.loads(sys.argv[1])
     random.seed(0)
-    world, shares = read_world(job["world"], job["settings"]), np.load(job["memberships"])
+    world, weights = read_world(job["world"], job["settings"]), np.load(job["weights"])
     seconds = []
-    for candidate, rule in zip(read_candidates(job["candidates"]), job["rules"], strict=True):
+    for candidate, training in zip(read_candidates(job["candidates"]), weights, strict=True):
         keras.backend.clear_session()
-        weighted = dataclasses.replace(world, training=world.training * shares[:, rule])
+        weighted = dataclasses.replace(world, training=training)
         begin = time.perf_counter()
         learn(candidate, weighted)
         seconds.append(time.perf_counter() - begin)

@@ -1,10 +1,12 @@
-"""`spare bench em`: seconds per EM iteration, its trainings as one batch on all cores or one after another.
+"""`spare bench em`: seconds per EM iteration, beside the same trainings done one after another.
 
 1. Push data with stacks of 2, 3 and 4 blocks; memberships start from the heights, blurred, so that every run does the
    same work; preset `paper`.
-2. All trainings of a step at once; the same on one thread; and one after another, each a program compiled (before the
-   clock starts) for the shape of its own rule, as a loop over rules and shells would do it, on one thread and on all.
-3. Warm starts on and off: seconds, and held-out likelihood of what is learned.
+2. EM runs, and what it trains in each iteration is written down: lists, weights and seeds.
+3. The same trainings again, one after another: each a program compiled (before the clock starts) for the shape of its
+   own rule, as a loop over rules and shells would do it; and as one batch without the rest of the iteration. EM itself
+   compiles nothing: the searches before it have, and every shape is padded to the same one.
+4. Warm starts on and off: seconds, and held-out likelihood of what is learned.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,36 +25,36 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
     from spare.domains import push
     from spare.learning.threads import cores
 
-    samples, rounds = (150, 1) if quick else (900, 3)
+    samples, rounds = (150, 1) if quick else (900, 5)
     _say(quiet, f"generating {samples + samples // 3} pushes")
     data = push.generate(samples + samples // 3, stack=(2, 3, 4), seed=seed, jobs=cores())
     case = Case.make(data[:samples], data[samples:], seed, quick)
     _say(quiet, "compiling")
-    case.run(threads=None, warm=False)
-    compiling = [case.one_by_one(threads) for threads in (1, None)]
-    compiling = [first - case.one_by_one(threads) for first, threads in zip(compiling, (1, None), strict=True)]
+    compiling = case.one_by_one()
+    compiling -= case.one_by_one()
     ways: dict[str, Callable[[], float]] = {
-        "an EM iteration": lambda: case.run(threads=None, warm=False)["seconds"],
+        "an EM iteration": lambda: sum(case.run().seconds),
         "its trainings, at once": lambda: case.at_once(None),
         "its trainings, at once, one thread": lambda: case.at_once(1),
-        "its trainings, one after another, one thread": lambda: case.one_by_one(1),
-        "its trainings, one after another, all threads": lambda: case.one_by_one(None),
+        "its trainings, one after another": case.one_by_one,
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
         _say(quiet, f"measuring, round {number + 1} of {rounds}")
         for name, way in ways.items():
-            times[name].append(way())
+            times[name].append(way() / case.iterations)
     _say(quiet, "warm starts")
-    warm = [case.run(threads=None, warm=flag) for flag in (False, True)]
-    batch = np.array(times["its trainings, at once"])
+    warm = [[case.learn(warm=flag) for flag in (False, True)] for _ in range(2)][-1]  # the first time compiles
+    whole, loop = (np.array(times[name]) for name in ("an EM iteration", "its trainings, one after another"))
     return {
         "cores": cores(),
         "samples": samples,
-        "trainings": case.trainings,
+        "trainings": sum(map(len, case.batches)),
+        "iterations": case.iterations,
         "seconds": times,
-        "ratio": {name: float(np.median(np.array(these) / batch)) for name, these in times.items()},
-        "compiling_each_shape": max(compiling),
+        "ratio": {name: float(np.median(np.array(these) / whole)) for name, these in times.items()},
+        "compiling_each_shape": compiling,
+        "ratio_with_compiling": float(np.median(loop + compiling / case.iterations) / np.median(whole)),
         "warm_start": {"off": warm[0], "on": warm[1], "ratio": warm[0]["seconds"] / warm[1]["seconds"]},
         "goals": {"ratio to one after another": 2.0},
     }
@@ -63,20 +65,27 @@ def _say(quiet: bool, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+class Run(NamedTuple):
+    """Seconds of each iteration of EM, and every batch it trained."""
+
+    seconds: list[float]
+    batches: list[list[Any]]
+
+
 @dataclasses.dataclass
 class Case:
-    """EM on one data set, ready to run in different ways."""
+    """EM on one data set, ready to run in different ways; `batches` is what one run of it trained."""
 
     extractor: Any
     plan: Any
     start: np.ndarray
     held_out: Any
     iterations: int
-    trainings: int = 0
+    batches: list[list[Any]] = dataclasses.field(default_factory=list)
 
     @classmethod
     def make(cls, data: Any, held_out: Any, seed: int, quick: bool) -> Case:
-        """Memberships of 0.8 with the height's own rule; short searches."""
+        """Memberships of 0.8 with the height's own rule; short searches; one run to see what is trained."""
         from spare.learning.api import Task, make_extractor, prepare
         from spare.learning.presets import PRESETS
 
@@ -89,56 +98,57 @@ class Case:
         plan = Task(preset, seed).plan(seen, extractor)
         heights = np.asarray(data.info["height"])
         start = np.where(heights[:, None] == np.array([2, 3, 4]), 0.8, 0.1)
-        return cls(extractor, plan, start, held_out, 2 if quick else 4)
+        case = cls(extractor, plan, start, held_out, 2 if quick else 4)
+        case.batches = case.run().batches
+        return case
 
-    def run(self, *, threads: int | None, warm: bool) -> dict[str, float]:
-        """{seconds: mean per iteration without the start, held_out: nats per transition of the learned model}."""
-        from spare.learning.many import learn_rules
+    def mixing(self, warm: bool = False) -> Any:
+        """Three rules, a fixed number of iterations, no polish."""
         from spare.learning.mixing import Mixing
 
-        mixing = Mixing(3, iterations=self.iterations, tolerance=0.0, polish=0, searches=0, warm=warm)
-        plan = dataclasses.replace(self.plan, threads=threads)
-        result = learn_rules(self.extractor, plan, mixing, start=self.start)
-        steps = [step.seconds for step in result.history[1:]]
-        shells = [weights.top(mixing.kappa) for weights in result.history[-1].shells]
-        self._last = shells
-        self.trainings = len(self.jobs())
-        return {"seconds": float(np.mean(steps)), "held_out": float(result.model.log_prob(self.held_out).mean())}
+        return Mixing(3, iterations=self.iterations, tolerance=0.0, polish=0, searches=0, warm=warm)
 
-    def jobs(self) -> list[tuple[int, Any]]:
-        """(rule, shell) of every training of the last step: each rule's heaviest shells and its empty lists."""
-        used = self.plan.training > 0
-        return [
-            (j, shell)
-            for j, top in enumerate(self._last)
-            for shell in dict.fromkeys([*top, type(top[0])(top[0].roles)])
-            if (self.extractor.table(shell, shell).applies & used).any()
-        ]
+    def run(self) -> Run:
+        """EM without its start: seconds of every iteration (trainings, votes, E-step), and what it trained."""
+        from spare.learning.em import EM
+
+        batches: list[list[Any]] = []
+
+        class Watched(EM):
+            def train(self, jobs: Sequence[Any]) -> list[Any]:
+                batches.append(list(jobs))
+                return super().train(jobs)
+
+        em = Watched(self.extractor, self.plan, self.mixing(), start=self.start)
+        history = em.run(em.starts()[0])[2]
+        return Run([step.seconds for step in history[1:]], batches)
+
+    def learn(self, *, warm: bool) -> dict[str, float]:
+        """{seconds: mean per iteration, held_out: nats per transition of the learned model}."""
+        from spare.learning.many import learn_rules
+
+        result = learn_rules(self.extractor, self.plan, self.mixing(warm), start=self.start)
+        seconds = float(np.mean([step.seconds for step in result.history[1:]]))
+        return {"seconds": seconds, "held_out": float(result.model.log_prob(self.held_out).mean())}
 
     def at_once(self, threads: int | None) -> float:
-        """Seconds for one step's trainings as one batch."""
+        """Seconds for all recorded trainings, batch by batch."""
         from spare.learning.fit import fit_jobs
 
         begin = time.perf_counter()
-        plans = {j: self._plan(j) for j, _ in self.jobs()}
-        fit_jobs(self.extractor, [((shell, shell), plans[j]) for j, shell in self.jobs()], threads)
+        for jobs in self.batches:
+            fit_jobs(self.extractor, jobs, threads)
         return time.perf_counter() - begin
 
-    def _plan(self, j: int) -> Any:
-        weights = self.start[:, j]
-        training, validation = self.plan.training * weights, self.plan.validation * weights
-        return dataclasses.replace(self.plan, training=training, validation=validation)
-
-    def one_by_one(self, threads: int | None) -> float:
-        """Seconds for one step's trainings in a loop, each padded to its own shape only."""
+    def one_by_one(self) -> float:
+        """Seconds for the same trainings in a loop, each padded to its own shape only."""
         from spare.learning.fit import fit_predictors
         from spare.learning.problems import capacity_for
 
         begin = time.perf_counter()
-        for j, shell in self.jobs():
-            capacity = capacity_for(self.extractor, len(shell))
-            plan = dataclasses.replace(self._plan(j), capacity=capacity, threads=threads)
-            fit_predictors(self.extractor, [(shell, shell)], plan)
+        for pair, plan in (job for jobs in self.batches for job in jobs):
+            capacity = capacity_for(self.extractor, len(pair[0]))
+            fit_predictors(self.extractor, [pair], dataclasses.replace(plan, capacity=capacity))
         return time.perf_counter() - begin
 
 
@@ -147,10 +157,12 @@ def show(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("seconds", "median", "ratio", title=f"{facts['trainings']} trainings, {facts['samples']} samples")
+    title = f"{facts['iterations']} iterations of EM, {facts['trainings']} trainings, {facts['samples']} samples"
+    table = Table("seconds per iteration", "median", "ratio", title=title)
     for name, times in facts["seconds"].items():
         table.add_row(name, f"{np.median(times):.2f}", f"{facts['ratio'][name]:.2f}")
-    table.add_row("compiling a program for each shape", f"{facts['compiling_each_shape']:.2f}", "")
+    compiling = facts["compiling_each_shape"] / facts["iterations"]
+    table.add_row("and compiling a program for each shape", f"{compiling:.2f}", f"{facts['ratio_with_compiling']:.2f}")
     console = Console()
     console.print(table)
     warm = Table("warm starts", "seconds per iteration", "held-out nats per transition")

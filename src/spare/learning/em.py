@@ -22,7 +22,7 @@ import numpy as np
 from spare.errors import FitError, UsageError
 from spare.learning.clustering import features, memberships
 from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, fit_jobs
+from spare.learning.fit import Fitted, Pair, Plan, fit_jobs
 from spare.learning.greedy import GreedySearch
 from spare.learning.mixing import Mixing as Mixing
 from spare.learning.trials import Listener, SearchResult
@@ -242,9 +242,12 @@ class EM:
                 for shell in missing
                 if self._trainable(shell, plan)
             ]
-        results = fit_jobs(self.extractor, [job for _, _, job in jobs], self.plan.threads)
-        for (j, shell, _), fitted in zip(jobs, results, strict=True):
+        for (j, shell, _), fitted in zip(jobs, self.train([job for _, _, job in jobs]), strict=True):
             states[j].fitted[shell] = fitted
+
+    def train(self, jobs: Sequence[tuple[Pair, Plan]]) -> list[Fitted]:
+        """One batch of trainings, of all rules together."""
+        return fit_jobs(self.extractor, jobs, self.plan.threads)
 
     def _trainable(self, shell: Shell, plan: Plan) -> bool:
         return bool((self.extractor.table(shell, shell).applies & (plan.training > 0)).any())
