@@ -156,6 +156,19 @@ class Language:
     resolution: dict[str, float]
     relations: dict[str, Relation]
     aggregators: dict[str, tuple[str, ...]]
+    period: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def shown(self, obj: Any, inputs: list[str]) -> list[float]:
+        """What a predictor sees of an object: cos and sin of what comes round again, everything else as it is."""
+        found = []
+        for name in inputs:
+            value = getattr(obj, name)
+            if name in self.period:
+                turn = 2 * math.pi * value / self.period[name]
+                found += [math.cos(turn), math.sin(turn)]
+            else:
+                found.append(value)
+        return found
 
 
 @dataclasses.dataclass
@@ -196,13 +209,14 @@ class OracleRule:
         held = slots(self.language.relations, world, call.objects, self.gamma)
         result = list(call.parameters)
         for target in call.objects:
-            result += [getattr(world[target], name) for name in self.inputs]
+            result += self.language.shown(world[target], self.inputs)
         for members, (name, _) in zip(held[len(call.objects) :], self.gamma, strict=True):
             for how in self.language.aggregators[name]:
                 if how == "count":
                     result.append(float(len(members)))
                 else:
-                    result += [aggregate([getattr(world[o], p) for o in sorted(members)], how) for p in self.inputs]
+                    rows = [self.language.shown(world[o], self.inputs) for o in sorted(members)]
+                    result += [aggregate(list(column), how) for column in zip(*rows, strict=True)]
         return [value for k, value in enumerate(result) if k not in self.ignored]
 
     def mixtures(self, world: World, call: Call) -> dict[tuple[int, str], Mixture]:

@@ -123,8 +123,13 @@ def plan(rnd: random.Random, *, rules: int = 3, ties: bool = False) -> Plan:
     """A random domain and the shapes of up to `rules` rules over it; `ties` gives all of them one score."""
     names = ["x", "y", *rnd.sample(["z", "v"], rnd.randrange(3)), "w"]
     rnd.shuffle(names)
+    later = random.Random(" ".join(names))  # by what was chosen before, as in `_rule_shape`
+    period = {name: size for name, size in (("v", 3.0), ("w", 5.0)) if name in names and later.random() < 0.5}
     properties = [
-        spare.Property(n, resolution=None if n == "w" else rnd.choice([0.25, 0.5]), static=n == "w") for n in names
+        spare.Property(
+            n, resolution=None if n == "w" else rnd.choice([0.25, 0.5]), static=n == "w", period=period.get(n)
+        )
+        for n in names
     ]
     pairs = reference_pairs()
     chosen = rnd.sample(sorted(pairs), rnd.randrange(3, 7))
@@ -142,7 +147,7 @@ def plan(rnd: random.Random, *, rules: int = 3, ties: bool = False) -> Plan:
     domain = spare.Domain("random", properties=properties, references=references, actions=actions)
     dynamic = [n for n in names if n != "w"]
     resolution = {p.name: p.resolution for p in properties if p.resolution is not None}
-    language = oracle.Language(names, dynamic, resolution, relations, aggregators)
+    language = oracle.Language(names, dynamic, resolution, relations, aggregators, period)
     lengths = (rnd.randrange(2), rnd.randrange(2)) if ties else None
     shapes = tuple(_rule_shape(rnd, domain, lengths) for _ in range(rnd.randrange(2 if ties else 1, rules + 1)))
     return Plan(domain, language, shapes)
@@ -162,7 +167,12 @@ def _rule_shape(rnd: random.Random, domain: spare.Domain, lengths: tuple[int, in
         action=action.name,
         gamma=gamma,
         delta=delta,
-        targets=tuple(rnd.choice(["absolute", "change"]) for _ in domain.dynamic),
+        targets=tuple(
+            "change" if again else how
+            for again, how in zip(
+                domain.periodic, [rnd.choice(["absolute", "change"]) for _ in domain.dynamic], strict=True
+            )
+        ),
         inputs=rnd.choice([None, None, (domain.property_names[0], domain.property_names[-1])]),
         hidden=rnd.choice([(), (), (4,), (3, 3)]),
         members=rnd.randrange(1, 4),
@@ -208,9 +218,10 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     language, domain = structure.language, structure.domain
     action = domain.action(shape.action)
     inputs = list(language.properties if shape.inputs is None else shape.inputs)
-    size = len(action.parameters) + len(action.objects) * len(inputs)
+    shown = sum(2 if name in language.period else 1 for name in inputs)
+    size = len(action.parameters) + len(action.objects) * shown
     for pointer in shape.gamma:
-        size += sum(1 if how == "count" else len(inputs) for how in language.aggregators[pointer.reference])
+        size += sum(1 if how == "count" else shown for how in language.aggregators[pointer.reference])
     later = random.Random(shape.later)
     every = entries(domain, shape.action, shape.gamma, tuple(inputs), framed=False)
     ignored = frozenset(later.sample(range(size), later.randrange(1, size))) if later.random() < 0.3 < size else set()

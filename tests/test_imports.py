@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("relations",),
     ("references",),
     ("domain",),
+    ("periodic",),
     ("experience",),
     ("intake",),
     ("builder", "tables", "batches", "catalogue", "arrow", "parquet"),

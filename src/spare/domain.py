@@ -26,22 +26,26 @@ class Property:
 
     Every variance in the system is sigma² + resolution². Without a resolution one is taken from the data (a
     thousandth of its spread). Static properties are inputs only and earn no likelihood.
+
+    A property with a `period` comes round again: an angle has 2 pi (or 360, in degrees), an hour of the day 24. Values
+    that differ by whole periods are the same; see `spare.periodic`.
     """
 
     name: str
     unit: str = ""
     resolution: float | None = None
     static: bool = False
+    period: float | None = None
 
     def __post_init__(self) -> None:
         check_identifier("property", self.name)
         if not isinstance(self.unit, str) or not self.unit.isprintable() or len(self.unit) > 16:
             raise DefinitionError(f"property {self.name!r}: unit {self.unit!r} must be short printable text")
-        real = isinstance(self.resolution, int | float | np.integer | np.floating)
-        if self.resolution is not None and not (real and math.isfinite(self.resolution) and self.resolution > 0):
-            raise DefinitionError(
-                f"property {self.name!r}: resolution must be a positive number, got {self.resolution!r}"
-            )
+        for what in ("resolution", "period"):
+            value = getattr(self, what)
+            real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+            if value is not None and not (real and math.isfinite(value) and value > 0):
+                raise DefinitionError(f"property {self.name!r}: {what} must be a positive number, got {value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +56,8 @@ class Frame:
     a tuple of coordinates and an angle. `vectors` lists the groups of properties, and `points` the groups of
     parameters, that are positions: the first two of a group turn with the heading, a third only shifts. `mirror`
     says that the world is the same after y -> -y in the frame. `extents` names pairs of properties that are sizes along
-    the world's x and y axes, and says that the world is the same after a quarter turn in which the two swap.
+    the world's x and y axes, and says that the world is the same after a quarter turn in which the two swap. `angles`
+    names properties that are directions in the world's plane, in radians: the heading is subtracted from them.
     """
 
     origin: Callable[..., tuple[Any, ...]]
@@ -61,6 +66,12 @@ class Frame:
     points: tuple[tuple[str, ...], ...] = ()
     mirror: bool = False
     extents: tuple[tuple[str, str], ...] = ()
+    angles: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """What turns with the heading: positions, and each angle as a group of one."""
+        return (*self.vectors, *((name,) for name in self.angles))
 
     def __post_init__(self) -> None:
         for pair in self.extents:
@@ -158,6 +169,10 @@ class Domain:
                     raise DefinitionError(f"action {action.name!r}: frame property {name!r} is static")
         for name in (name for pair in action.frame.extents for name in pair):
             self.property(name)
+        for name in action.frame.angles:
+            period = self.property(name).period
+            if period is None or not math.isclose(period, 2 * math.pi, rel_tol=1e-6):
+                raise DefinitionError(f"action {action.name!r}: frame angle {name!r} needs a period of 2 pi (radians)")
         for name in (name for group in action.frame.points for name in group):
             if name not in action.parameters:
                 raise DefinitionError(f"action {action.name!r}: {one_of('parameter', name, action.parameters)}")
@@ -186,6 +201,11 @@ class Domain:
     def parameters(self) -> int:
         """The largest number of parameters of an action."""
         return max(len(action.parameters) for action in self.actions)
+
+    @functools.cached_property
+    def periodic(self) -> np.ndarray:
+        """Which of the properties that can change come round again, (Q,)."""
+        return np.array([self.properties[i].period is not None for i in self.dynamic], bool)
 
     def property(self, name: str) -> Property:
         """The property of that name."""
@@ -252,7 +272,11 @@ class Domain:
         """What a file needs to know of the domain: names, order, arities; no code, no resolutions."""
         return {
             "name": self.name,
-            "properties": [{"name": p.name, "unit": p.unit, "static": p.static} for p in self.properties],
+            "properties": [
+                {"name": p.name, "unit": p.unit, "static": p.static}
+                | ({} if p.period is None else {"period": float(p.period)})
+                for p in self.properties
+            ],
             "references": [
                 {
                     "name": r.name,

@@ -53,16 +53,19 @@ def _placer(domain: Domain, action: Action) -> Callable[..., Placed]:
 
 
 def groups(names: tuple[str, ...], vectors: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Column numbers of the position groups whose first two coordinates are all among `names`."""
+    """Column numbers of the groups whose first two coordinates are all among `names`; an angle is a group of one."""
     return tuple(tuple(names.index(n) for n in group if n in names) for group in vectors if set(group[:2]) <= {*names})
 
 
 def _turn(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed, sign: float) -> Any:
-    """Rotate the first two coordinates of each group by sign * heading."""
+    """Rotate the first two coordinates of each position, and each angle, by sign * heading."""
     module = np if isinstance(values, np.ndarray) else jnp
     cos, sin = module.cos(placed.heading), sign * module.sin(placed.heading)
     parts = [values[..., k] for k in range(values.shape[-1])]
     for group in columns:
+        if len(group) == 1:
+            parts[group[0]] = parts[group[0]] + sign * placed.heading
+            continue
         x, y = parts[group[0]], parts[group[1]]
         parts[group[0]], parts[group[1]] = cos * x - sin * y, sin * x + cos * y
     return module.stack(parts, axis=-1)
@@ -72,7 +75,7 @@ def _shift(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed, si
     module = np if isinstance(values, np.ndarray) else jnp
     parts = [values[..., k] for k in range(values.shape[-1])]
     for group in columns:
-        for axis, column in enumerate(group):
+        for axis, column in enumerate(group if len(group) > 1 else ()):
             parts[column] = parts[column] + sign * placed.origin[..., axis]
     return module.stack(parts, axis=-1)
 
@@ -92,6 +95,8 @@ def leave_variances(variances: Any, columns: tuple[tuple[int, ...], ...], placed
     cos2, sin2 = jnp.square(jnp.cos(placed.heading)), jnp.square(jnp.sin(placed.heading))
     parts = [variances[..., k] for k in range(variances.shape[-1])]
     for group in columns:
+        if len(group) == 1:
+            continue
         x, y = parts[group[0]], parts[group[1]]
         parts[group[0]], parts[group[1]] = cos2 * x + sin2 * y, sin2 * x + cos2 * y
     return jnp.stack(parts, axis=-1)
@@ -137,8 +142,8 @@ def turn_names() -> tuple[str, ...]:
 
 
 def mirrored(values: np.ndarray, columns: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    """y -> -y in the frame, for every position group."""
+    """y -> -y in the frame, for every position; an angle changes its sign."""
     result = values.copy()
     for group in columns:
-        result[..., group[1]] *= -1.0
+        result[..., group[min(1, len(group) - 1)]] *= -1.0
     return result

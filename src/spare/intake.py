@@ -11,6 +11,7 @@ import numpy as np
 from spare.domain import Domain
 from spare.errors import DataError, one_of
 from spare.experience import ActionCall, Experience, ObjectId, State
+from spare.periodic import nearest_images
 
 LARGEST_ID = 256
 
@@ -42,7 +43,7 @@ def check_arrays(
     indices = _check_actions(domain, action, n)
     columns = {
         "values": values,
-        "next_values": next_values,
+        "next_values": nearest_images(domain, values, next_values),
         "offsets": offsets,
         "ids": identifiers,
         "action": indices,

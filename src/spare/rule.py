@@ -36,6 +36,7 @@ from spare.frames import (
     swapped,
     turns,
 )
+from spare.periodic import show
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
 from spare.slots import aggregate, entries, follow
@@ -86,7 +87,8 @@ class Rule(eqx.Module):
     """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
 
     `default_variance` (Q,) is v, the variance of a changeable property of an object the rule does not predict;
-    `targets` says per such property whether phi predicts its new value or its change; `inputs` names the
+    `targets` says per such property whether phi predicts its new value or its change (one word for all stands for
+    changes where a property has a period); `inputs` names the
     properties that enter x (all of them when not given). With `framed`, positions enter and leave the predictor in
     the action's frame and the heading is an input; densities are those of the values in the frame.
     `ignores` names entries of x (see `input_names`) that the predictor does not see.
@@ -128,7 +130,8 @@ class Rule(eqx.Module):
         self.predictor = predictor
         self.default_variance = jnp.asarray(default_variance, jnp.result_type(float))
         quantities = len(domain.dynamic)
-        self.targets = (targets,) * quantities if isinstance(targets, str) else tuple(targets)
+        every = ["change" if again else targets for again in domain.periodic] if isinstance(targets, str) else targets
+        self.targets = tuple(every)
         self.inputs = domain.property_names if inputs is None else tuple(inputs)
         self.framed = framed
         self.ignores = tuple(ignores)
@@ -138,11 +141,11 @@ class Rule(eqx.Module):
             raise DefinitionError(f"action {action!r} has no frame; a rule in the frame needs one")
         self._check(quantities)
 
-    def _check(self, quantities: int) -> None:
-        for name in self.inputs:
-            self.domain.property(name)
+    def _check_outputs(self, quantities: int) -> None:
         if len(self.targets) != quantities or any(target not in TARGETS for target in self.targets):
             raise DefinitionError(f"targets: {quantities} of 'absolute' or 'change' are needed, got {self.targets}")
+        if any(self.targets[k] != "change" for k in np.flatnonzero(self.domain.periodic)):
+            raise DefinitionError("targets: a property with a period is predicted as a change")
         if self.default_variance.shape != (quantities,):
             raise DefinitionError(
                 f"default_variance: {quantities} values are needed ({', '.join(self.domain.dynamic_names)}), "
@@ -151,6 +154,11 @@ class Rule(eqx.Module):
         check_variances(self.default_variance)
         if self.surprises is not None:
             check_surprises(self.surprises, quantities)
+
+    def _check(self, quantities: int) -> None:
+        self._check_outputs(quantities)
+        for name in self.inputs:
+            self.domain.property(name)
         every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
         for name in self.ignores:
             if name not in every:
@@ -199,14 +207,14 @@ class Rule(eqx.Module):
         values = scene.values
         if self.framed and template.frame is not None:
             placed = self.place(scene)
-            values = enter(values, groups(self.domain.property_names, template.frame.vectors), placed)
+            values = enter(values, groups(self.domain.property_names, template.frame.groups), placed)
             parts = [enter(parts[0], groups(template.parameters, template.frame.points), placed)]
             heading = placed.heading
             if pairs := groups(self.domain.property_names, template.frame.extents):
                 turned = quarters(heading)
                 values, heading = swapped(values, turned, pairs), heading - QUARTER * turned
             parts += [turns(heading)]
-        values = values[:, np.array([self.domain.property_names.index(name) for name in self.inputs], int)]
+        values = show(self.domain, self.inputs, values)
         parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
         for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):
             reference = self.domain.reference(pointer.reference)
@@ -224,7 +232,7 @@ class Rule(eqx.Module):
     def _vectors(self) -> tuple[tuple[int, ...], ...]:
         """Columns of the position groups among changeable properties."""
         frame = self.domain.action(self.action).frame
-        return groups(self.domain.dynamic_names, frame.vectors) if frame else ()
+        return groups(self.domain.dynamic_names, frame.groups) if frame else ()
 
     def dynamic_values(self, scene: Scene, values: Float[Array, "N P"]) -> Float[Array, "N Q"]:
         """The changeable properties in the predictor's coordinates: the frame's, or the world's."""

@@ -5,6 +5,7 @@ Files name things and never hold code. Every name in a checked schema is safe to
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from spare.errors import DefinitionError, FileError
@@ -44,7 +45,7 @@ def check_schema(value: Any) -> dict[str, Any]:
     try:
         check_label("domain", schema["name"])
         for one in listed(schema["properties"], "properties"):
-            _check_property(entry(one, "property", {"name", "unit", "static"}))
+            _check_property(one)
         for one in listed(schema["references"], "references"):
             _check_reference(entry(one, "reference", {"name", "arity", "relation", "aggregators"}))
         for one in listed(schema["actions"], "actions"):
@@ -56,8 +57,12 @@ def check_schema(value: Any) -> dict[str, Any]:
     return schema
 
 
-def _check_property(one: dict[str, Any]) -> None:
+def _check_property(value: Any) -> None:
+    repeats = isinstance(value, dict) and "period" in value
+    one = entry(value, "property", {"name", "unit", "static"} | ({"period"} if repeats else set()))
     check_identifier("property", one["name"])
+    if repeats and not (type(one["period"]) is float and 0 < one["period"] < math.inf):
+        raise damaged(f"property {one['name']!r} has no proper period")
     unit = one["unit"]
     if not isinstance(unit, str) or not unit.isprintable() or len(unit) > 16 or not isinstance(one["static"], bool):
         raise damaged(f"property {one['name']!r} has no proper unit, or does not say whether it is static")

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 from spare.batches import Scene
 from spare.domain import Domain
 from spare.frames import turn_names
+from spare.periodic import shown_names
 from spare.references import Shell
 from spare.relations import Objects
 
@@ -44,11 +45,11 @@ def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) ->
 
 def entries(domain: Domain, action: str, gamma: Shell, inputs: tuple[str, ...], framed: bool) -> tuple[str, ...]:
     """What each entry of x is, in order: `d`, `cos(heading)`, `target.x`, `mean(b1).x`, `count(b2)`."""
-    template = domain.action(action)
+    template, seen = domain.action(action), shown_names(domain, inputs)
     names = [*template.parameters, *(turn_names() if framed else ())]
     slots = gamma.slot_names(template.objects)
-    names += [f"{role}.{prop}" for role in template.objects for prop in inputs]
+    names += [f"{role}.{prop}" for role in template.objects for prop in seen]
     for slot, pointer in zip(slots[gamma.roles :], gamma, strict=True):
         for how in domain.reference(pointer.reference).aggregators:
-            names += [f"count({slot})"] if how == "count" else [f"{how}({slot}).{p}" for p in inputs]
+            names += [f"count({slot})"] if how == "count" else [f"{how}({slot}).{p}" for p in seen]
     return tuple(names)

@@ -27,6 +27,7 @@ from spare.learning.pointing import Pointing
 from spare.learning.presets import Training
 from spare.learning.problems import Scaling, padded_problem, take_scale
 from spare.learning.threads import in_parallel
+from spare.periodic import show
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 
@@ -60,6 +61,10 @@ class FlatSettings:
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise DefinitionError(one_of("order", self.order, ORDERS))
+
+    def changes(self, domain: Domain) -> np.ndarray:
+        """Which properties are predicted as changes, (Q,): all, or only those with a period."""
+        return domain.periodic | (self.targets == "change")
 
 
 PAPER = FlatSettings()
@@ -138,8 +143,7 @@ class Flat(GaussianModel):
         flat = order.reshape(-1)
         change[:, flat] = np.moveaxis(mean, 0, 1).reshape(shape)
         spread[:, flat] = np.moveaxis(variance, 0, 1).reshape(shape)
-        if self.settings.targets == "absolute":
-            change -= part.seen.values[:, list(self.domain.dynamic)]
+        change -= np.where(self.settings.changes(self.domain), 0.0, part.seen.values[:, list(self.domain.dynamic)])
         return Told(change, spread)
 
 
@@ -151,8 +155,9 @@ def _ask(predictor: Predictor, x: Any) -> Any:
 
 def _inputs(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettings) -> np.ndarray:
     """x (n, D): the action's parameters, then the properties of each object in order."""
-    columns = list(data.domain.dynamic) if settings.inputs == "dynamic" else slice(None)
-    values = seen.values[:, columns][order]
+    domain = data.domain
+    names = domain.dynamic_names if settings.inputs == "dynamic" else domain.property_names
+    values = show(domain, names, seen.values)[order]
     return np.concatenate([seen.parameters, values.reshape(len(order), -1)], axis=1)
 
 
@@ -199,9 +204,8 @@ def _resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _table(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettings) -> Table:
     """The rows to train on, in the form that rules are trained from: every object is a slot of its own."""
-    after = seen.after[order]
-    if settings.targets == "change":
-        after = after - seen.values[:, list(data.domain.dynamic)][order]
+    before = seen.values[:, list(data.domain.dynamic)]
+    after = (seen.after - np.where(settings.changes(data.domain), before, 0.0))[order]
     n, count = order.shape
     roles = len(data.domain.actions[int(data.action[0])].objects)
     held, always = np.ones((n, count), np.int64), np.ones(n, bool)

@@ -164,7 +164,7 @@ class GaussianModel(abc.ABC):
         roles = data.values[data.offsets[:-1, None] + data.objects[:, : len(template.objects)]]
         placed = place_all(self.domain, template, roles, data.parameters)
         owner = np.repeat(np.arange(len(data)), data.counts)
-        columns = groups(self.domain.dynamic_names, template.frame.vectors)
+        columns = groups(self.domain.dynamic_names, template.frame.groups)
         return Placed(placed.origin[owner], placed.heading[owner]), columns
 
     def _leave(self, part: Part, change: np.ndarray) -> np.ndarray:

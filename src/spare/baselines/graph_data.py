@@ -14,6 +14,7 @@ import numpy as np
 from spare.batches import positions_within
 from spare.experience import Experience
 from spare.learning.extract import Seen
+from spare.periodic import show
 
 
 class Graphs(NamedTuple):
@@ -43,15 +44,20 @@ class Scales:
     change_scale: np.ndarray
 
 
+def shown(data: Experience, seen: Seen) -> np.ndarray:
+    """What the network sees of every object: its properties, or cos and sin of those that come round again."""
+    return show(data.domain, data.domain.property_names, seen.values)
+
+
 def node_features(data: Experience, action: str, seen: Seen) -> np.ndarray:
     """(total, F) float64, in the predictor's coordinates."""
     roles = len(data.domain.action(action).objects)
-    owner = np.repeat(np.arange(len(data)), data.counts)
-    parts = [seen.values, seen.parameters[owner]]
+    owner, values = np.repeat(np.arange(len(data)), data.counts), shown(data, seen)
+    parts = [values, seen.parameters[owner]]
     for role in range(roles):
         row = (data.offsets[:-1] + data.objects[:, role])[owner]
         flag = (row == np.arange(len(row)))[:, None].astype(np.float64)
-        named, gap = seen.values[row], seen.values - seen.values[row]
+        named, gap = values[row], values - values[row]
         parts += [flag, named, gap, np.linalg.norm(gap, axis=1, keepdims=True)]
     return np.concatenate(parts, axis=1)
 
@@ -61,7 +67,7 @@ def edge_list(data: Experience, seen: Seen, neighbours: int | None) -> tuple[np.
 
     Every other object is a sender, or the `neighbours` nearest ones by distance over the changeable properties.
     """
-    dynamic = list(data.domain.dynamic)
+    places = show(data.domain, data.domain.dynamic_names, seen.values)
     senders, receivers, counts = [], [], np.zeros(len(data), np.int64)
     for i, (start, stop) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         size = int(stop - start)
@@ -69,7 +75,7 @@ def edge_list(data: Experience, seen: Seen, neighbours: int | None) -> tuple[np.
             to, by = np.divmod(np.arange(size * max(size - 1, 0)), max(size - 1, 1))
             by = by + (by >= to)
         else:
-            near = nearest(seen.values[start:stop][:, dynamic], neighbours)
+            near = nearest(places[start:stop], neighbours)
             to, by = np.repeat(np.arange(size), neighbours), near.reshape(-1)
         senders.append(by)
         receivers.append(to)
@@ -93,8 +99,9 @@ def take_scales(data: Experience, nodes: np.ndarray, seen: Seen, weights: np.nda
     share = share / share.sum()
     node_mean = share @ nodes
     node_scale = np.sqrt(share @ np.square(nodes - node_mean))
-    value_mean = share @ seen.values
-    value_scale = np.sqrt(share @ np.square(seen.values - value_mean))
+    values = shown(data, seen)
+    value_mean = share @ values
+    value_scale = np.sqrt(share @ np.square(values - value_mean))
     change = seen.after - seen.values[:, list(data.domain.dynamic)]
     change_scale = np.maximum(np.sqrt(share @ np.square(change)), data.domain.resolutions)
 
@@ -110,7 +117,7 @@ def make_graphs(
     """Everything normalised, padded to the largest state, float32."""
     dynamic = list(data.domain.dynamic)
     nodes = (node_features(data, action, seen) - scales.node_mean) / scales.node_scale
-    values = (seen.values - scales.value_mean) / scales.value_scale
+    values = (shown(data, seen) - scales.value_mean) / scales.value_scale
     change = (seen.after - seen.values[:, dynamic]) / scales.change_scale
     senders, receivers, counts = edge_list(data, seen, neighbours)
     size, most = int(data.counts.max()), max(1, int(counts.max()))

@@ -135,7 +135,8 @@ def _domain_words(schema: dict[str, Any]) -> list[str]:
     own = "ships with SPARE" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
 
     def prop(one: dict[str, Any]) -> str:
-        facts = [text for text in (one["unit"], "static" if one["static"] else "") if text]
+        again = f"period {one['period']:g}" if "period" in one else ""
+        facts = [text for text in (one["unit"], "static" if one["static"] else "", again) if text]
         return one["name"] + (f" ({', '.join(facts)})" if facts else "")
 
     def action(one: dict[str, Any]) -> str:

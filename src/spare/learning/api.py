@@ -128,7 +128,7 @@ def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[st
 def make_extractor(data: Experience, action: str, chosen: Preset) -> Extractor:
     """The extractor of one action's transitions under a preset."""
     roles = len(data.domain.action(action).objects)
-    changes = np.full(len(data.domain.dynamic), chosen.targets == "change")
+    changes = data.domain.periodic | (chosen.targets == "change")
     framed = chosen.framed and data.domain.action(action).frame is not None
     return Extractor(Pointing(data, roles), action, chosen.input_names(data.domain), changes, framed)
 

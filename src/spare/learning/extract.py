@@ -17,6 +17,7 @@ from spare.experience import Experience
 from spare.frames import QUARTER, enter, groups, mirrored, place_all, quarters, swapped, turns
 from spare.learning.pointing import Pointing
 from spare.learning.rest import LARGEST
+from spare.periodic import show, shown_names
 from spare.references import Shell
 from spare.slots import entries
 
@@ -65,11 +66,12 @@ def look(data: Experience, action: str, framed: bool, mirror: bool) -> Seen:
     placed = place_all(domain, template, roles, data.parameters)
     owner = np.repeat(np.arange(len(data)), data.counts)
     here = type(placed)(placed.origin[owner], placed.heading[owner])
-    columns = groups(domain.property_names, template.frame.vectors)
-    outputs = groups(domain.dynamic_names, template.frame.vectors)
+    columns = groups(domain.property_names, template.frame.groups)
+    outputs = groups(domain.dynamic_names, template.frame.groups)
     points = groups(template.parameters, template.frame.points)
-    size = max(float(np.abs(part).max(initial=0.0)) for part in (values[:, sum(columns, ())], placed.origin))
-    values, after = _cleaned(enter(values, columns, here), columns, size), enter(after, outputs, here)
+    places = groups(domain.property_names, template.frame.vectors)
+    size = max(float(np.abs(part).max(initial=0.0)) for part in (values[:, sum(places, ())], placed.origin))
+    values, after = _cleaned(enter(values, columns, here), places, size), enter(after, outputs, here)
     parameters = _cleaned(enter(parameters, points, placed), points, size)
     heading = placed.heading
     if pairs := groups(domain.property_names, template.frame.extents):
@@ -147,12 +149,12 @@ class Extractor:
 
     def _slot_of_feature(self, gamma: Shell) -> np.ndarray:
         """Which slot each entry of x describes; -1 for the action's parameters."""
-        domain = self.experience.domain
+        domain, each = self.experience.domain, len(shown_names(self.experience.domain, self.inputs))
         owner = [-1] * self.seen.parameters.shape[1]
-        owner += [role for role in range(gamma.roles) for _ in self.inputs]
+        owner += [role for role in range(gamma.roles) for _ in range(each)]
         for t, pointer in enumerate(gamma):
             aggregators = domain.reference(pointer.reference).aggregators
-            width = sum(1 if how == "count" else len(self.inputs) for how in aggregators)
+            width = sum(1 if how == "count" else each for how in aggregators)
             owner += [gamma.roles + t] * width
         return np.array(owner, int)[self._used(gamma)]
 
@@ -169,8 +171,7 @@ class Extractor:
 
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
-        columns = [domain.property_names.index(name) for name in self.inputs]
-        values, parts = self.seen.values[:, columns], [self.seen.parameters]
+        values, parts = show(domain, self.inputs, self.seen.values), [self.seen.parameters]
         parts += [values[data.offsets[:-1] + data.objects[:, role]] for role in range(gamma.roles)]
         for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
             for how in domain.reference(pointer.reference).aggregators:

@@ -12,6 +12,7 @@ import numpy as np
 from spare.batches import round_up
 from spare.learning.engine import Capacity, Problem, Rows
 from spare.learning.extract import Extractor, Table
+from spare.periodic import shown_names
 
 SMALLEST_SCALE = 1e-6
 
@@ -30,9 +31,10 @@ def capacity_for(extractor: Extractor, longest: int) -> Capacity:
     """The shape that every rule with at most `longest` references fits into."""
     data = extractor.experience
     template = data.domain.action(extractor.action)
-    widest = max((_width(r.aggregators, len(extractor.inputs)) for r in data.domain.references), default=0)
+    each = len(shown_names(data.domain, extractor.inputs))
+    widest = max((_width(r.aggregators, each) for r in data.domain.references), default=0)
     given = extractor.seen.parameters.shape[1]
-    inputs = given + len(template.objects) * len(extractor.inputs) + longest * widest
+    inputs = given + len(template.objects) * each + longest * widest
     rows = round_up(len(data)) * (1 if extractor.reflection is None else 2)
     return Capacity(rows, inputs, len(template.objects) + longest, len(data.domain.dynamic))
 

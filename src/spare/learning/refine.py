@@ -42,11 +42,14 @@ def _trained(extractor: Extractor, fitted: Fitted, plan: Plan) -> Fitted:
 
 def _targets(extractor: Extractor, fitted: Fitted, plan: Plan, judged: np.ndarray) -> Extractor:
     """Each property as a change or as a new value, whichever is better by the test; a tie stays as it was."""
-    other = _trained(dataclasses.replace(extractor, changes=~extractor.changes), fitted, plan)
+    free = ~extractor.experience.domain.periodic
+    if not free.any():
+        return extractor
+    other = _trained(dataclasses.replace(extractor, changes=extractor.changes ^ free), fitted, plan)
     better = []
-    for before, after in zip(fitted.log_values[0].T, other.log_values[0].T, strict=True):
+    for before, after, may in zip(fitted.log_values[0].T, other.log_values[0].T, free, strict=True):
         gain, p_value = paired_improvement(-before, -after, judged)
-        better.append(gain > 0 and p_value < plan.preset.search.alpha)
+        better.append(may and gain > 0 and p_value < plan.preset.search.alpha)
     return dataclasses.replace(extractor, changes=extractor.changes ^ np.array(better)) if any(better) else extractor
 
 

@@ -60,6 +60,10 @@ def _properties(data: Experience) -> Iterator[Finding]:
         elif prop.resolution is not None and not prop.static and changes.max() < prop.resolution:
             text = f"no change is larger than its resolution {prop.resolution:g} (the largest is {changes.max():.3g})"
             yield Finding(subject, text, "Lower the resolution, or nothing can be learned about it", False)
+        full = next((one for one in (2 * np.pi, 360.0) if 0.9 * one < np.ptp(seen) < 1.01 * one), None)
+        if prop.period is None and full is not None and changes.max() > 0.9 * full:
+            text = f"its values span almost {full:.4g} and it sometimes changes by {changes.max():.3g}"
+            yield Finding(subject, text, f"If it is an angle, declare period={full:.6g}", False)
         step = float(np.spacing(np.float32(np.abs(seen).max())))
         if not prop.static and prop.resolution is not None and step > prop.resolution:
             text = f"it reaches {np.abs(seen).max():.3g}, where 32-bit numbers are {step:.2g} apart"

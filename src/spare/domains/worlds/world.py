@@ -142,7 +142,7 @@ class World:
         if action.frame is None:
             return values
         placed = place_all(self.domain, action, scene.values[None, list(scene.roles)], scene.parameters[None])
-        return enter(values, groups(self.domain.dynamic_names, action.frame.vectors), placed)
+        return enter(values, groups(self.domain.dynamic_names, action.frame.groups), placed)
 
 
 def _single(values: np.ndarray) -> np.ndarray:
