@@ -15,13 +15,16 @@ from tests.fuzz.mutations import parquet_variants
 
 
 def model() -> spare.Model:
-    """Two rules with networks of two members, Delta apart from Gamma, changes as targets."""
+    """Two rules with networks of two members, Delta apart, changes as targets, surprises, an unused input."""
     gamma = spare.Shell(1, (spare.Pointer("line", (0,)), spare.Pointer("behind", (0,))))
     rules = []
     for k, (delta, inputs) in enumerate(((gamma, None), (spare.Shell(1), ("x", "y")))):
-        size = 1 + 3 * (3 if inputs is None else 2)
+        ignores = () if inputs is None else ("target.x",)
+        size = 1 + 3 * (3 if inputs is None else 2) - len(ignores)
         predictor = fresh_predictor(jax.random.key(k), size, (delta.slots, 2), hidden=(5, 4), members=2)
-        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs}
+        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs, "ignores": ignores}
+        if inputs is None:
+            settings["surprises"] = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
         rules.append(spare.Rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
     shares = [{"share": 0.75, "typical": 3}, {"share": 0.25, "typical": 8}]
     return spare.Model(toy.domain, rules, np.array([1.0, 2.0]), {"seed": 3, "note": "ü", "rules": shares})
