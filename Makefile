@@ -20,7 +20,7 @@ types:
 	$(BIN)/pyright
 
 unit:
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations 20
 
 # Every invariant of docs/reliability.md with 10,000 examples; about an hour on two cores.
 properties: setup
