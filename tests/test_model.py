@@ -163,3 +163,24 @@ def test_fresh_predictors_start_as_documented() -> None:
     softened = 8 - jax.nn.softplus(8 - raw)
     np.testing.assert_allclose(found, jnp.exp(-18 + jax.nn.softplus(softened + 18)), rtol=1e-5)
     assert bool(jnp.isfinite(jax.vmap(jax.grad(bounded_variance))(raw)).all())
+
+
+def test_only_surprises_that_surprise_are_told() -> None:
+    rule = toy.true_model().rules[0]
+    spread = np.sqrt(np.asarray(rule.default_spread()))
+    wide = np.square([20 * spread[0], 1.1 * spread[1]])
+    told = spare.Rule(
+        rule.domain,
+        rule.action,
+        (rule.gamma, rule.delta),
+        rule.predictor,
+        rule.default_variance,
+        targets=rule.targets,
+        inputs=rule.inputs,
+        surprises=(np.array([0.01, 0.5]), wide),
+    )
+    text = str(spare.Model(rule.domain, [told], np.ones(2)))
+    names = rule.domain.dynamic_names
+    assert f"or moves after all: {names[0]} ±" in text
+    assert "(1.00%)" in text
+    assert f"{names[1]} ±" not in next(line for line in text.splitlines() if "after all" in line)

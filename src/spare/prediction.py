@@ -172,6 +172,20 @@ def _listing(ids: Sequence[object]) -> str:
     return "{" + ", ".join(str(one) for one in ids[:SHOWN]) + more + "}"
 
 
+WIDER = 3.0
+"""A surprise is told of only if it is that many times as far as what stays put moves anyhow."""
+
+
+def _surprises(rule: Rule) -> list[str]:
+    """`x ± 0.2 (0.5%)`: how far, and how often, what the rule does not predict moves after all."""
+    if rule.surprises is None:
+        return []
+    still = rule.still()
+    narrow, share, wide = (np.asarray(part) for part in (np.sqrt(still.narrow), still.share, np.sqrt(still.wide)))
+    cells = zip(rule.domain.dynamic_names, narrow, share, wide, strict=True)
+    return [f"{name} ± {far:.3g} ({often:.2%})" for name, near, often, far in cells if far > WIDER * near]
+
+
 def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.ndarray) -> str:
     """The whole model as text: one block per rule, then what holds when none applies."""
 
@@ -187,9 +201,7 @@ def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.nda
             f"    from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
         )
         lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
-        if rule.surprises is not None:
-            still, names = rule.still(), domain.dynamic_names
-            wide = zip(names, np.asarray(still.share), np.sqrt(np.asarray(still.wide)), strict=True)
-            lines.append("    or moves after all: " + ", ".join(f"{n} ± {w:.3g} ({s:.2%})" for n, s, w in wide))
+        if surprises := _surprises(rule):
+            lines.append(f"    or moves after all: {', '.join(surprises)}")
     lines.append(f"no rule applies: everything stays: {deviations(default_spread)}")
     return "\n".join(lines)

@@ -48,7 +48,7 @@ def average(results: Results, method: str, extras: Sequence[int]) -> list[float]
 def noise_curve(results: Results, x: tuple[int, ...]) -> Curve:
     """The simulator's noise as a level line."""
     level = results.estimate(noise_cells(results.size, results.size.usual), lambda one: one["stack"])
-    return Curve(LABELS["noise"], x, tuple(level._replace(low=level.mean, high=level.mean) for _ in x), "noise", True)
+    return Curve.level(LABELS["noise"], x, level)
 
 
 def pictures(results: Results) -> list[Picture | Grid]:

@@ -105,8 +105,7 @@ def pictures(results: Results) -> list[Picture | Grid]:
                 y = [results.estimate(_of(size, world, method, n), lambda one, p=part: one[p]) for n in _counts(size)]
                 curves.append(Curve(LABELS[method], _counts(size), tuple(y), method))
             level = results.estimate(_noise(size, world), lambda one, p=part: one[p])
-            flat = tuple(level._replace(low=level.mean, high=level.mean) for _ in _counts(size))
-            curves.append(Curve("the world's noise", _counts(size), flat, "noise", dashed=True))
+            curves.append(Curve.level("the world's noise", _counts(size), level))
             found.append(
                 Picture(
                     f"worlds-{world}-{part}",

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.domain import Action, Domain, Frame, Property
-from spare.domains.worlds.world import Outcome, Scene, World
+from spare.domains.worlds.world import Outcome, Scene, World, distance
 from spare.references import Reference
 
 RADIUS = 0.03
@@ -50,10 +50,6 @@ def _beyond(o: Any, p: Any, q: Any) -> Any:
     return jnp.where((past > 0) & (across < past), past, jnp.inf)
 
 
-def _distance(o: Any, p: Any) -> Any:
-    return jnp.hypot(o.x - p.x, o.y - p.y)
-
-
 domain = Domain(
     "billiards",
     properties=[
@@ -64,8 +60,8 @@ domain = Domain(
     references=[
         Reference.closest("in-the-way", _between),
         Reference.closest("beyond", _beyond),
-        Reference.closest("nearest", _distance),
-        Reference("around", lambda o, p: _distance(o, p) < 0.25),
+        Reference.closest("nearest", distance),
+        Reference("around", lambda o, p: distance(o, p) < 0.25),
     ],
     actions=[
         Action(

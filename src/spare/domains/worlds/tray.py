@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.domain import Action, Domain, Frame, Property
-from spare.domains.worlds.world import Outcome, Scene, World
+from spare.domains.worlds.world import Outcome, Scene, World, distance
 from spare.references import Reference
 
 GRAVITY = 9.81
@@ -40,10 +40,6 @@ def _stands_on(o: Any, p: Any) -> Any:
     return (jnp.abs(o.base - p.base - p.height) < TOUCH) & over
 
 
-def _distance(o: Any, p: Any) -> Any:
-    return jnp.hypot(o.x - p.x, o.y - p.y)
-
-
 on = Reference("on", _stands_on)
 
 domain = Domain(
@@ -60,8 +56,8 @@ domain = Domain(
         on,
         on.closure("on*"),
         on.inverse("under"),
-        Reference.closest("nearest", _distance),
-        Reference("near", lambda o, p: _distance(o, p) < 2 * TRAY),
+        Reference.closest("nearest", distance),
+        Reference("near", lambda o, p: distance(o, p) < 2 * TRAY),
     ],
     actions=[
         Action(

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from spare.domain import Domain
 from spare.errors import DataError, UsageError
 from spare.experience import Experience
 from spare.frames import enter, groups, place_all
+
+
+def distance(o: Any, p: Any) -> Any:
+    """From object to object in the plane, for references."""
+    return jnp.hypot(o.x - p.x, o.y - p.y)
 
 
 class Scene(NamedTuple):
