@@ -15,25 +15,32 @@ from tests.fuzz.mutations import parquet_variants
 
 
 def model() -> spare.Model:
-    """Two rules with networks of two members, Delta apart, changes as targets, surprises, an unused input."""
+    """Two rules with networks of two members, Delta apart from Gamma, changes as targets."""
     gamma = spare.Shell(1, (spare.Pointer("line", (0,)), spare.Pointer("behind", (0,))))
     rules = []
     for k, (delta, inputs) in enumerate(((gamma, None), (spare.Shell(1), ("x", "y")))):
-        ignores = () if inputs is None else ("target.x",)
-        size = 1 + 3 * (3 if inputs is None else 2) - len(ignores)
+        size = 1 + 3 * (3 if inputs is None else 2)
         predictor = fresh_predictor(jax.random.key(k), size, (delta.slots, 2), hidden=(5, 4), members=2)
-        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs, "ignores": ignores}
-        if inputs is None:
-            settings["surprises"] = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
+        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs}
         rules.append(spare.Rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
     shares = [{"share": 0.75, "typical": 3}, {"share": 0.25, "typical": 8}]
     return spare.Model(toy.domain, rules, np.array([1.0, 2.0]), {"seed": 3, "note": "ü", "rules": shares})
 
 
+def modern() -> spare.Model:
+    """What came with format 3: surprises, and an input that is not used."""
+    shell = spare.Shell(1, (spare.Pointer("behind", (0,)),))
+    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1, (2, 2), hidden=(4,), members=2)
+    surprises = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
+    variance, ignores = np.array([0.1, 0.2]), ("target.x",)
+    rule = spare.Rule(toy.domain, "usher", shell, predictor, variance, ignores=ignores, surprises=surprises)
+    return spare.Model(toy.domain, [rule], np.array([1.0, 2.0]), {"seed": 3})
+
+
 def models(folder: pathlib.Path) -> list[bytes]:
-    """A model with rules, one without, and the true one of the queue world."""
+    """Two models with rules, one without, and the true one of the queue world."""
     found = []
-    for one in (model(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model()):
+    for one in (model(), modern(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model()):
         one.save(folder / "good.spare")
         found.append((folder / "good.spare").read_bytes())
     return found
