@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 
@@ -166,9 +167,11 @@ def test_baselines_know_periods(kind: str) -> None:
     data = vanes(world(), 60, 5)
     data = data[np.flatnonzero(data.counts == 3)]
     if kind == "flat":
-        model = fit_flat(data.domain, data, seed=0, settings=PETS)
+        training = dataclasses.replace(PETS.training, steps=50, members=1)
+        settings = dataclasses.replace(PETS, training=training)
+        model = fit_flat(data.domain, data, seed=0, settings=settings)
     else:
-        model = fit_graph(data.domain, data, seed=0, settings=GraphSettings(framed=True))
+        model = fit_graph(data.domain, data, seed=0, settings=GraphSettings(framed=True, steps=50))
     shifted = spare.State(data.states[0].ids, data.states[0].values + np.array([0, 0, TURN], np.float32))
     here, there = (model.predict(state, data.actions[0]).mean for state in (data.states[0], shifted))
     np.testing.assert_allclose(there - here, np.broadcast_to([0, 0, TURN], here.shape), atol=1e-3)
