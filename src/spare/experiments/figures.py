@@ -46,7 +46,7 @@ class Curve(NamedTuple):
     right: bool = False
 
     @classmethod
-    def level(cls, label: str, x: Sequence[float], at: Estimate) -> Curve:
+    def level(cls, label: str, x: Sequence[int | float], at: Estimate) -> Curve:
         """The noise of a world as a dashed line, without a band."""
         return cls(label, x, tuple(at._replace(low=at.mean, high=at.mean) for _ in x), "noise", dashed=True)
 
