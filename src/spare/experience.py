@@ -84,6 +84,7 @@ class Experience:
     """E: n transitions of one domain. Make it with `from_arrays`, `from_table`, a `Builder`, or `load`.
 
     values, next_values  (total, P) float32: properties of every object before and after
+                         (after: of a property with a period, the image nearest to the value before)
     offsets              (n + 1,) int64: transition i owns rows offsets[i]:offsets[i + 1]
     ids                  (total,) int64 or text: object ids, unique within a transition
     action               (n,) int32: index of the action template

@@ -1,7 +1,7 @@
 """`spare bench samples`: how many samples it takes, beside graph networks and the simulator's own noise.
 
-1. The experiments `samples`, `heights` and `clutter`, cell by cell; finished cells are kept in the folder `out`, so an
-   interrupted run goes on.
+1. The experiments `samples`, `heights` and `clutter` on pushes and `worlds` elsewhere, cell by cell; finished cells are
+   kept in the folder `out`, so an interrupted run goes on; the folder of a `spare reproduce all` has many of them.
 2. Seconds of a whole `spare fit` with `default` and with `paper` on 1,000 pushes, in fresh processes, by turns, without
    programs compiled before.
 """
