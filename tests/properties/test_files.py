@@ -18,7 +18,7 @@ from spare import strictjson, tensors
 from spare.learning.memo import open_run
 from spare.names import shown
 from spare.thrift import read_struct
-from tests.strategies import BUCKETS, build, choices, examples, experience, plan, seeds
+from tests.strategies import BUCKETS, MANY, build, choices, examples, experience, plan, seeds, transitions
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="spare-properties-"))
 
@@ -118,10 +118,10 @@ def test_models_are_saved_loaded_and_saved_as_the_same_bytes(rnd: random.Random,
     assert str(again) == str(model)
 
 
-@examples(6)
+@examples(6, per=MANY)
 @given(choices, seeds)
 def test_experience_comes_back_bit_for_bit(rnd: random.Random, seed: int) -> None:
-    data = experience(plan(rnd).domain, random.Random(seed), 4, BUCKETS["few"])
+    data = experience(plan(rnd).domain, random.Random(seed), transitions(4), BUCKETS["few"])
     data.save(FOLDER / "a.parquet")
     again = spare.Experience.load(FOLDER / "a.parquet", data.domain)
     assert again.fingerprint == data.fingerprint
