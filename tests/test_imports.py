@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("domain",),
     ("periodic",),
     ("experience",),
+    ("checks",),
     ("intake",),
     ("builder", "tables", "batches", "catalogue", "arrow", "parquet"),
     ("frames",),

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from spare.checks import check_call, check_id, check_state
 from spare.domain import Domain
 from spare.errors import DataError
 from spare.experience import ActionCall, Experience, State, Transition
-from spare.intake import check_call, check_id, check_state, differing_ids, static_moved
+from spare.intake import differing_ids, static_moved
 
 
 class Builder:

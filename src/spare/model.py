@@ -20,11 +20,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spare.batches import Batch, Scene, positions_within, round_up
+from spare.checks import check_call, check_state
 from spare.density import mix_rules, rule_weights
 from spare.domain import Domain
 from spare.errors import DataError, DefinitionError
 from spare.experience import ActionCall, Experience, State
-from spare.intake import check_call, check_state
 from spare.prediction import Prediction, RuleAnswer, describe_model, noise_of
 from spare.rule import Pointed, Rule, check_variances, stay_log_values
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spare.checks import check_call, check_state
 from spare.domain import Domain
 from spare.errors import DataError
 from spare.experience import ActionCall, Experience, State
 from spare.frames import Placed, groups, leave, leave_variances, place_all
-from spare.intake import check_call, check_state
 from spare.learning.extract import Seen, look
 
 LOG_2PI = float(np.log(2 * np.pi))

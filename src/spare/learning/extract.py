@@ -90,6 +90,11 @@ def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], size: flo
     return values
 
 
+def width(aggregators: tuple[str, ...], each: int) -> int:
+    """How many entries of x a slot has, if `each` describe one object."""
+    return sum(1 if how == "count" else each for how in aggregators)
+
+
 @dataclasses.dataclass(frozen=True)
 class Extractor:
     """Builds tables for any pair of shells over one experience of one action.
@@ -154,8 +159,7 @@ class Extractor:
         owner += [role for role in range(gamma.roles) for _ in range(each)]
         for t, pointer in enumerate(gamma):
             aggregators = domain.reference(pointer.reference).aggregators
-            width = sum(1 if how == "count" else each for how in aggregators)
-            owner += [gamma.roles + t] * width
+            owner += [gamma.roles + t] * width(aggregators, each)
         return np.array(owner, int)[self._used(gamma)]
 
     def _used(self, gamma: Shell) -> list[int]:

@@ -153,9 +153,10 @@ def fit_jobs(
     threads: int | None = None,
 ) -> list[Fitted]:
     """The same for candidates that each have a plan (weights) of their own; long ones begin first, so none is late."""
-    rows = [int((extractor.table(*pair).applies & (plan.training > 0)).sum()) for pair, plan in jobs]
+    tables = [extractor.table(*pair) for pair, _ in jobs]
+    rows = [int((table.applies & (plan.training > 0)).sum()) for table, (_, plan) in zip(tables, jobs, strict=True)]
     order = sorted(range(len(jobs)), key=lambda i: -rows[i])
-    calls = [training_call(extractor, *jobs[i]) for i in order]
+    calls = [functools.partial(_remembered, extractor, tables[i], jobs[i][1]) for i in order]
     results = dict(zip(order, in_parallel(calls, threads), strict=True))
     return [results[i] for i in range(len(jobs))]
 

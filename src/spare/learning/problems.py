@@ -11,7 +11,7 @@ import numpy as np
 
 from spare.batches import round_up
 from spare.learning.engine import Capacity, Problem, Rows
-from spare.learning.extract import Extractor, Table
+from spare.learning.extract import Extractor, Table, width
 from spare.periodic import shown_names
 
 SMALLEST_SCALE = 1e-6
@@ -32,15 +32,11 @@ def capacity_for(extractor: Extractor, longest: int) -> Capacity:
     data = extractor.experience
     template = data.domain.action(extractor.action)
     each = len(shown_names(data.domain, extractor.inputs))
-    widest = max((_width(r.aggregators, each) for r in data.domain.references), default=0)
+    widest = max((width(r.aggregators, each) for r in data.domain.references), default=0)
     given = extractor.seen.parameters.shape[1]
     inputs = given + len(template.objects) * each + longest * widest
     rows = round_up(len(data)) * (1 if extractor.reflection is None else 2)
     return Capacity(rows, inputs, len(template.objects) + longest, len(data.domain.dynamic))
-
-
-def _width(aggregators: tuple[str, ...], properties: int) -> int:
-    return sum(1 if how == "count" else properties for how in aggregators)
 
 
 def with_reflection(

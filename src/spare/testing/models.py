@@ -160,7 +160,7 @@ def _draws(model: TransitionModel, data: Experience, seed: int) -> Iterator[Find
     values = drawn.reshape(DRAWS, -1, drawn.shape[1])[:, :, columns].astype(np.float64)
     spread = values.std(axis=0)
     rounding = 4 * np.spacing(np.abs(mean).astype(np.float32) + 1e-6)
-    off = np.abs(values.mean(axis=0) - mean) > STRICT * values.std(axis=0) / np.sqrt(DRAWS) + rounding
+    off = np.abs(values.mean(axis=0) - mean) > STRICT * spread / np.sqrt(DRAWS) + rounding
     if off.any():
         who, which = np.argwhere(off)[0]
         name = data.domain.dynamic_names[which]
