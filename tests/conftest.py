@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pathlib
 import signal
+from collections.abc import Iterator
 
+import equinox as eqx
 import hypothesis
+import jax
 import numpy as np
 import pytest
 
@@ -21,6 +26,21 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 # A shell that starts a run in the background has it ignore Ctrl-C, and so would every process that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MAPS = pathlib.Path("/proc/self/maps")
+MOST_MAPS = 20_000
+"""Every compiled program takes memory maps, of which Linux gives a process 65,530; then it dies."""
+
+
+@pytest.fixture(autouse=True)
+def _room_for_programs() -> Iterator[None]:
+    """Forget compiled programs when there are very many, as in `make properties`."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        eqx.clear_caches()
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
