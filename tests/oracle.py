@@ -93,12 +93,27 @@ class Net:
 
     layers: list[tuple[list[list[float]], list[float]]]
     activation: str
+    skips: bool = False
 
     def __call__(self, x: list[float]) -> list[float]:
-        for depth, (weight, bias) in enumerate(self.layers):
-            x = [math.fsum([b, *(x[i] * weight[i][o] for i in range(len(x)))]) for o, b in enumerate(bias)]
+        if self.skips:
+            return self.residual(x)
+        for depth in range(len(self.layers)):
+            x = self.layer(depth, x)
             if depth < len(self.layers) - 1:
                 x = [activate(self.activation, value) for value in x]
+        return x
+
+    def layer(self, depth: int, x: list[float]) -> list[float]:
+        weight, bias = self.layers[depth]
+        return [math.fsum([b, *(x[i] * weight[i][o] for i in range(len(x)))]) for o, b in enumerate(bias)]
+
+    def residual(self, x: list[float]) -> list[float]:
+        """Two layers in, any number of pairs whose answer is added to what they were given, two layers out."""
+        for first in range(0, len(self.layers), 2):
+            answer = self.layer(first + 1, [activate(self.activation, value) for value in self.layer(first, x)])
+            between = first not in (0, len(self.layers) - 2)
+            x = [a + b for a, b in zip(x, answer, strict=True)] if between else answer
         return x
 
 
@@ -119,9 +134,12 @@ def clamped(raw: float) -> float:
 
 @dataclasses.dataclass
 class Phi:
-    """The predictor: for every member, slot and property a mean and a variance (without resolution)."""
+    """The predictor: for every member, slot and property a mean and a variance (without resolution).
 
-    members: list[tuple[Net, Net]]
+    A member is two nets, or one whose answers are all means and then all variances.
+    """
+
+    members: list[tuple[Net, Net | None]]
     x_mean: list[float]
     x_scale: list[float]
     y_mean: list[list[float]]
@@ -132,7 +150,9 @@ class Phi:
         width = len(self.y_mean[0])
         answers = []
         for mean_net, variance_net in self.members:
-            means, raws = mean_net(normal), variance_net(normal)
+            means = mean_net(normal)
+            half = len(means) // 2
+            means, raws = (means[:half], means[half:]) if variance_net is None else (means, variance_net(normal))
             member = []
             for j, (centres, scales) in enumerate(zip(self.y_mean, self.y_scale, strict=True)):
                 row = []

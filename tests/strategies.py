@@ -261,32 +261,34 @@ def predictor_pair(
     numbers: random.Random, shape: SimpleNamespace, inputs: int, outputs: tuple[int, int]
 ) -> tuple[oracle.Phi, spare.Predictor]:
     """Nets with random weights as nested lists and, of the same numbers, as arrays with a member axis."""
-    sizes = (inputs, *shape.hidden, outputs[0] * outputs[1])
+    shared = random.Random(f"shared {shape.later}").random() < 0.3
+    hidden = (3,) * (3 if shape.members == 1 else 5) if shared else shape.hidden
+    sizes = (inputs, *hidden, outputs[0] * outputs[1] * (1 + shared))
 
     def net() -> oracle.Net:
         layers = []
         for i, o in itertools.pairwise(sizes):
             weight = [[numbers.uniform(-1, 1) / i**0.5 for _ in range(o)] for _ in range(i)]
             layers.append((weight, [numbers.uniform(-0.5, 0.5) for _ in range(o)]))
-        return oracle.Net(layers, shape.activation)
+        return oracle.Net(layers, shape.activation, shared)
 
     def stack(nets: list[oracle.Net]) -> Network:
         depth = range(len(sizes) - 1)
         weights = tuple(jnp.array([one.layers[k][0] for one in nets]) for k in depth)
         biases = tuple(jnp.array([one.layers[k][1] for one in nets]) for k in depth)
-        return Network(weights, biases, shape.activation)
+        return Network(weights, biases, shape.activation, shared)
 
     def block(low: float, high: float) -> list[list[float]]:
         return [[numbers.uniform(low, high) for _ in range(outputs[1])] for _ in range(outputs[0])]
 
-    members = [(net(), net()) for _ in range(shape.members)]
+    members = [(net(), None if shared else net()) for _ in range(shape.members)]
     x_mean = [numbers.uniform(-0.5, 0.5) for _ in range(inputs)]
     x_scale = [numbers.uniform(1.0, 3.0) for _ in range(inputs)]
     y_mean, y_scale = block(-0.5, 0.5), block(0.3, 1.0)
     phi = oracle.Phi(members, x_mean, x_scale, y_mean, y_scale)
     arrays = [jnp.array(part) for part in (x_mean, x_scale, y_mean, y_scale)]
-    mean_net, variance_net = stack([m for m, _ in members]), stack([v for _, v in members])
-    return phi, spare.Predictor(mean_net, variance_net, *arrays)
+    second = [variance for _, variance in members if variance is not None]
+    return phi, spare.Predictor(stack([mean for mean, _ in members]), stack(second) if second else None, *arrays)
 
 
 def experience(domain: spare.Domain, numbers: random.Random, count: int, objects: tuple[int, int]) -> spare.Experience:

@@ -18,7 +18,7 @@ from spare.atomic import replacing
 from spare.catalogue import builtin_domain
 from spare.domain import Domain
 from spare.errors import DefinitionError, FileError, SpareError, one_of
-from spare.manifest import FORMAT
+from spare.manifest import FORMAT, PREDICTORS
 from spare.model import Model
 from spare.predictor import ACTIVATIONS, Network, Predictor
 from spare.references import Pointer, Shell
@@ -100,11 +100,7 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 "framed": rule.framed,
                 "ignores": [*rule.ignores],
                 "surprises": rule.surprises is not None,
-                "predictor": {
-                    "kind": "gaussian-mlp",
-                    "activations": [rule.predictor.mean_net.activation, rule.predictor.variance_net.activation],
-                    "layers": [len(rule.predictor.mean_net.weights), len(rule.predictor.variance_net.weights)],
-                },
+                "predictor": _describe(rule.predictor),
             }
         )
     schema = model.domain.schema()
@@ -122,9 +118,25 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return manifest, tensors
 
 
+def _networks(predictor: Predictor) -> dict[str, Network]:
+    """The networks by name: two, or one that says both."""
+    if predictor.variance_net is None:
+        return {"both": predictor.mean_net}
+    return {"mean": predictor.mean_net, "variance": predictor.variance_net}
+
+
+def _describe(predictor: Predictor) -> dict[str, Any]:
+    nets = _networks(predictor)
+    return {
+        "kind": next(kind for kind, names in PREDICTORS.items() if names == tuple(nets)),
+        "activations": [net.activation for net in nets.values()],
+        "layers": [len(net.weights) for net in nets.values()],
+    }
+
+
 def _pack_predictor(predictor: Predictor) -> dict[str, np.ndarray]:
     tensors = {name: np.asarray(getattr(predictor, name), np.float32) for name in _NORMALISATION}
-    for label, net in (("mean", predictor.mean_net), ("variance", predictor.variance_net)):
+    for label, net in _networks(predictor).items():
         for position, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
             tensors[f"{label}.{position}.weight"] = np.asarray(weight, np.float32)
             tensors[f"{label}.{position}.bias"] = np.asarray(bias, np.float32)
@@ -156,15 +168,16 @@ def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], dom
         return left.pop(full)
 
     spec = entry["predictor"]
-    mean, variance = (_unpack_net(label, spec, position, take) for position, label in enumerate(("mean", "variance")))
+    nets = [_unpack_net(label, spec, k, take) for k, label in enumerate(PREDICTORS[spec["kind"]])]
     x_mean, x_scale, y_mean, y_scale = (take(name) for name in _NORMALISATION)
-    inputs = (mean.weights[0].shape[1],)
+    inputs = (nets[0].weights[0].shape[1],)
     if (x_mean.shape, x_scale.shape) != (inputs, inputs) or y_mean.ndim != 2 or y_mean.shape != y_scale.shape:
         raise FileError(f"rule {k + 1}: the normalisation does not fit the network's {inputs[0]} inputs or its outputs")
     rest = take("default_variance")
     if (rest < 0).any() or (x_scale == 0).any():
         raise FileError(f"rule {k + 1}: a variance is negative or a scale is zero")
-    predictor = Predictor(mean, variance, *(jnp.asarray(part) for part in (x_mean, x_scale, y_mean, y_scale)))
+    parts = (jnp.asarray(part) for part in (x_mean, x_scale, y_mean, y_scale))
+    predictor = Predictor(nets[0], nets[1] if len(nets) > 1 else None, *parts)
     shells = (shell(entry["gamma"]), shell(entry["delta"]))
     told = {name: tuple(entry[name]) for name in ("targets", "inputs", "ignores")}
     surprises = (take(_SURPRISES[0]), take(_SURPRISES[1])) if entry["surprises"] else None
@@ -180,4 +193,4 @@ def _unpack_net(label: str, spec: dict[str, Any], position: int, take: Any) -> N
     for weight, bias in zip(weights, biases, strict=True):
         if weight.ndim != 3 or bias.shape != (weight.shape[0], weight.shape[2]) or 0 in weight.shape:
             raise FileError(f"the {label} network has layers of shapes {weight.shape} and {bias.shape}")
-    return Network(weights, biases, activation)
+    return Network(weights, biases, activation, label == "both")

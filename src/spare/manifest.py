@@ -36,6 +36,8 @@ SEALED = 2
 MOST_RULES = 1024
 MOST_POINTERS = 64
 MOST_LAYERS = 64
+PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both",)}
+"""The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
 _KEY = "spare"
 _PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
 _RULE = {"action", "gamma", "delta", "targets", "inputs", "framed", "ignores", "surprises", "predictor"}
@@ -183,13 +185,14 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
 
 def _check_predictor(label: str, value: Any) -> None:
     net = entry(value, f"{label}, predictor", {"kind", "activations", "layers"})
-    if net["kind"] != "gaussian-mlp":
+    if not isinstance(net["kind"], str) or net["kind"] not in PREDICTORS:
         raise FileError(f"{label}: unknown kind of predictor {str(net['kind'])[:64]!r}")
+    wanted = len(PREDICTORS[net["kind"]])
     if (
-        len(listed(net["activations"], f"{label}, activations")) != 2
-        or len(listed(net["layers"], f"{label}, layers")) != 2
+        len(listed(net["activations"], f"{label}, activations")) != wanted
+        or len(listed(net["layers"], f"{label}, layers")) != wanted
     ):
-        raise damaged(f"{label}: a predictor has two networks")
+        raise damaged(f"{label}: a predictor of this kind has {wanted} network{'s' * (wanted > 1)}")
     for activation, layers in zip(net["activations"], net["layers"], strict=True):
         check_identifier("activation", activation)
         if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:

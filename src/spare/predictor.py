@@ -1,13 +1,15 @@
 """Predictors phi_theta: x -> a Gaussian for every output value (sections 3.2 and 4.1 of the paper).
 
 A predictor is a seam: anything that maps x to `Gaussians` can stand in a rule. `Predictor` is the paper's: a mean
-net and a variance net, here with normalisation inside and an ensemble axis (one member is the paper's case).
+net and a variance net, here with normalisation inside and an ensemble axis (one member is the paper's case), or one
+residual network that says both.
 """
 
 from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -44,27 +46,51 @@ class AbstractPredictor(eqx.Module):
 
 
 class Network(eqx.Module):
-    """A fully connected net h -> W h + b with `activation` between layers; no hidden layer makes it linear."""
+    """A fully connected net h -> W h + b with `activation` between layers; no hidden layer makes it linear.
+
+    With `skips`, layers come in pairs B(h) = W' activation(W h + b) + b': h1 = B1(x), then h <- h + B(h) for the pairs
+    between, and the last pair gives the outputs.
+    """
 
     weights: tuple[Float[Array | np.ndarray, " ..."], ...]
     biases: tuple[Float[Array | np.ndarray, " ..."], ...]
     activation: str = eqx.field(static=True)
+    skips: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        if self.skips and not may_skip([weight.shape[-1] for weight in self.weights[:-1]]):
+            raise DefinitionError("a network with skips has pairs of layers, at least two, and equal hidden widths")
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, " O"]:
         """One input vector through one member's layers."""
+        if self.skips:
+            return self._in_pairs(x)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = ACTIVATIONS[self.activation](x @ weight + bias)
         return x @ self.weights[-1] + self.biases[-1]
 
+    def _in_pairs(self, x: Float[Array, " D"]) -> Float[Array, " O"]:
+        act, last = ACTIVATIONS[self.activation], len(self.weights) - 2
+        for k in range(0, last + 1, 2):
+            hidden = act(x @ self.weights[k] + self.biases[k])
+            told = hidden @ self.weights[k + 1] + self.biases[k + 1]
+            x = x + told if 0 < k < last else told
+        return x
 
-def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str) -> Network:
+
+def may_skip(hidden: Sequence[int]) -> bool:
+    """Whether hidden layers of these widths can be the pairs of a residual network: 3, 5, 7, ... of one width."""
+    return len(hidden) >= 3 and len(hidden) % 2 == 1 and len({*hidden}) == 1
+
+
+def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str, skips: bool = False) -> Network:
     """Glorot-uniform weights U(-a, a) with a = sqrt(6 / (in + out)), zero biases."""
     keys = jax.random.split(key, len(sizes) - 1)
     weights = tuple(
         jax.random.uniform(k, (i, o), minval=-1.0, maxval=1.0) * jnp.sqrt(6.0 / (i + o))
         for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)
     )
-    return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation)
+    return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation, skips)
 
 
 def bounded_variance(raw: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -82,15 +108,20 @@ class Predictor(AbstractPredictor):
 
     mu = y_mean + y_scale * mean_net((x - x_mean) / x_scale)
     sigma² = y_scale² * bounded_variance(variance_net(...))
+    Without a `variance_net`, `mean_net` is a residual network that says both: its means, then its raw variances.
     Members are mixed with equal weight, value by value.
     """
 
     mean_net: Network
-    variance_net: Network
+    variance_net: Network | None
     x_mean: Float[Array, " D"]
     x_scale: Float[Array, " D"]
     y_mean: Float[Array, "S Q"]
     y_scale: Float[Array, "S Q"]
+
+    def __check_init__(self) -> None:
+        if self.mean_net.skips != (self.variance_net is None) or (self.variance_net and self.variance_net.skips):
+            raise DefinitionError("a predictor has a mean net and a variance net, or one net with skips for both")
 
     @property
     def members(self) -> int:
@@ -101,8 +132,12 @@ class Predictor(AbstractPredictor):
         """One Gaussian per member, output slot and value."""
         normal = (x - self.x_mean) / self.x_scale
         shape = (self.members, *self.y_mean.shape)
-        mean = eqx.filter_vmap(lambda net: net(normal))(self.mean_net).reshape(shape)
-        raw = eqx.filter_vmap(lambda net: net(normal))(self.variance_net).reshape(shape)
+        told = eqx.filter_vmap(lambda net: net(normal))(self.mean_net)
+        if self.variance_net is None:
+            told, more = jnp.split(told, 2, axis=1)
+        else:
+            more = eqx.filter_vmap(lambda net: net(normal))(self.variance_net)
+        mean, raw = told.reshape(shape), more.reshape(shape)
         variance = jnp.square(self.y_scale) * bounded_variance(raw)
         weight = jnp.full(self.members, -jnp.log(self.members))
         return Gaussians(weight, self.y_mean + self.y_scale * mean, variance)
@@ -114,12 +149,16 @@ def fresh_predictor(
     outputs: tuple[int, int],
     hidden: tuple[int, ...] = (150, 150),
     members: int = 1,
+    *,
+    shared: bool = False,
 ) -> Predictor:
-    """An untrained predictor with the paper's nets: Glorot weights, ReLU, unit normalisation."""
-    sizes = (inputs, *hidden, outputs[0] * outputs[1])
+    """An untrained predictor with the paper's nets, or one for both: Glorot weights, ReLU, unit normalisation."""
+    sizes = (inputs, *hidden, outputs[0] * outputs[1] * (1 + shared))
 
-    def make(k: PRNGKeyArray) -> tuple[Network, Network]:
+    def make(k: PRNGKeyArray) -> tuple[Network, Network | None]:
         first, second = jax.random.split(k)
+        if shared:
+            return glorot_network(first, sizes, "relu", skips=True), None
         return glorot_network(first, sizes, "relu"), glorot_network(second, sizes, "relu")
 
     mean_net, variance_net = eqx.filter_vmap(make)(jax.random.split(key, members))

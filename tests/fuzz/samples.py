@@ -28,9 +28,9 @@ def model() -> spare.Model:
 
 
 def modern() -> spare.Model:
-    """What came with format 3: surprises, and an input that is not used."""
+    """What came with format 3: surprises, an input that is not used, and one network for means and variances."""
     shell = spare.Shell(1, (spare.Pointer("behind", (0,)),))
-    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1, (2, 2), hidden=(4,), members=2)
+    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1, (2, 2), hidden=(4,) * 3, members=2, shared=True)
     surprises = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
     variance, ignores = np.array([0.1, 0.2]), ("target.x",)
     rule = spare.Rule(toy.domain, "usher", shell, predictor, variance, ignores=ignores, surprises=surprises)

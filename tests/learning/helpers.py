@@ -32,12 +32,11 @@ def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int =
 
 
 def fit_shell(
-    data: Any, shell: Shell, preset: Preset, delta: Shell | None = None, seed: int = 0
+    data: Any, shell: Shell, preset: Preset, delta: Shell | None = None, seed: int = 0, *, longest: int = 1
 ) -> tuple[Fitted, Extractor, Plan]:
-    """LearnDist for one pair of lists of the data's first action."""
+    """LearnDist for one pair of lists of the data's first action, padded to lists of at least `longest`."""
     extractor = make_extractor(data, data.domain.actions[0].name, preset)
-    longest = max(1, len(shell), len(delta or shell))
-    plan = plan_for(extractor, preset, longest, seed)
+    plan = plan_for(extractor, preset, max(longest, len(shell), len(delta or shell)), seed)
     return fit_predictors(extractor, [(shell, delta or shell)], plan)[0], extractor, plan
 
 
@@ -47,5 +46,6 @@ def flat(fitted: Fitted) -> list[np.ndarray]:
         np.asarray(leaf)
         for nets in fitted.nets
         for net in (nets.mean, nets.variance)
+        if net is not None
         for leaf in (*net.weights, *net.biases)
     ]

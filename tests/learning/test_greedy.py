@@ -13,9 +13,9 @@ from scipy.special import stdtr
 import spare
 from spare.domains import toy
 from spare.learning.api import FitResult, fit, split_weights
-from spare.learning.engine import PROGRAMS
 from spare.learning.greedy import _without_one
 from spare.learning.presets import PRESETS
+from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.references import Pointer, Shell
 from tests.learning.helpers import flat, quick

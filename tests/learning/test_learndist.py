@@ -10,10 +10,11 @@ import pytest
 
 from spare.domains import toy
 from spare.learning.api import Task, fit, make_extractor
-from spare.learning.engine import PROGRAMS, initial_nets
+from spare.learning.engine import initial_nets
 from spare.learning.fit import Fitted, Plan, fit_predictors
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
+from spare.learning.programs import PROGRAMS
 from spare.model import Model
 from spare.references import Pointer, Shell
 from tests.learning.helpers import fit_shell, flat, plan_for, quick
@@ -76,6 +77,7 @@ def test_every_output_slot_is_trained(name: str) -> None:
     fitted, model = trained(name)
     nets = fitted.nets[0]
     for net in (nets.mean, nets.variance):
+        assert net is not None
         bias = np.asarray(net.biases[-1])[:4]
         assert (bias != 0).all()
     data = toy.generate(200, seed=97, followers=1)
@@ -106,6 +108,7 @@ def test_preset_paper_does_what_it_says() -> None:
     assert rule.input_names() == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
     assert rule.targets == ("absolute", "absolute")
     for net in (nets.mean, nets.variance):
+        assert net is not None
         assert [w.shape for w in net.weights] == [(5, 150), (150, 150), (150, 4)]
         assert net.activation == "relu"
 
@@ -116,6 +119,7 @@ def test_glorot_limits_are_those_of_the_real_sizes() -> None:
     capacity = capacity_for(extractor, 4)
     nets = initial_nets(PRESETS["paper"].training, capacity, (3, 2), np.random.default_rng(0))
     for net in (nets.mean, nets.variance):
+        assert net is not None
         fans = (3, 150, 150, 2)
         for k, weight in enumerate(net.weights):
             limit, real = np.sqrt(6 / (fans[k] + fans[k + 1])), weight[: fans[k], : fans[k + 1]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spare.learning.engine import Programs
+from spare.learning.programs import Programs
 from spare.learning.threads import cores, in_parallel
 
 

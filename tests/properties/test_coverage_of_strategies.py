@@ -20,6 +20,7 @@ def test_every_kind_of_case_is_drawn() -> None:
         for rule in drawn.model.rules:
             seen[f"{rule.predictor.mean_net.biases[-1].shape[0]} members"] += 1  # pyright: ignore
             seen[f"{len(rule.predictor.mean_net.weights)} layers"] += 1  # pyright: ignore
+            seen["one network for both"] += rule.predictor.variance_net is None  # pyright: ignore
             seen["gamma is not delta"] += rule.gamma != rule.delta
             seen["two roles"] += rule.gamma.roles == 2
             seen["ignores some"] += bool(rule.ignores)
@@ -32,7 +33,8 @@ def test_every_kind_of_case_is_drawn() -> None:
 
 _WANTED = (
     *("none applies", "fires", "tie", "lower score", "set", "overlap", "arity 2", "pointer from a set"),
-    *("1 members", "2 members", "3 members", "1 layers", "2 layers", "3 layers"),
+    *("1 members", "2 members", "3 members", "1 layers", "2 layers", "3 layers", "4 layers", "6 layers"),
+    "one network for both",
     *("gamma is not delta", "two roles", "change", "several actions", "ignores some", "surprises"),
 )
 

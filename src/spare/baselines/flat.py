@@ -216,7 +216,7 @@ def _table(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettin
 def _predictor(nets: Sequence[Nets], scaling: Scaling) -> Predictor:
     """Both networks of every member, with normalisation inside."""
 
-    def stack(networks: Sequence[Network]) -> Network:
+    def stack(networks: Sequence[Network | None]) -> Any:
         return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *networks)
 
     numbers = (scaling.x_mean, scaling.x_scale, scaling.y_mean, scaling.y_scale)

@@ -27,8 +27,9 @@ from spare.domain import Domain
 from spare.errors import DataError, DefinitionError, FitError
 from spare.experience import Experience
 from spare.learning.api import prepare, split_weights
-from spare.learning.engine import PROGRAMS, Moments, adam
+from spare.learning.engine import Moments, adam
 from spare.learning.extract import Seen
+from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
 from spare.predictor import bounded_variance
 

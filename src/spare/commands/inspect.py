@@ -182,7 +182,8 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     if rule["delta"] != rule["gamma"]:
         text += f"  changes: {shell(rule['delta'])}"
     net = rule["predictor"]
-    inside = f"networks of {net['layers'][0]} and {net['layers'][1]} layers ({', '.join(net['activations'])})"
+    layers = " and ".join(map(str, net["layers"]))
+    inside = f"network{'s' * (len(net['layers']) > 1)} of {layers} layers ({', '.join(net['activations'])})"
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
     return lines + [f"    ignores {', '.join(rule['ignores'])}"] * bool(rule["ignores"])

@@ -181,9 +181,9 @@ class Task:
         return Plan(chosen, *weights, capacity, self.seed, self.threads, memo=self.memo, folds=held)
 
     def finish(self, data: Experience, extractor: Extractor) -> Plan | None:
-        """The plan for the rules that were found, if the preset's ensemble is larger than the search's."""
+        """The plan for the rules that were found, if the preset's ensemble is another, or larger than the search's."""
         members = self.preset.training.members
-        if members <= self.preset.search.folds_for(len(data)):
+        if members <= self.preset.search.folds_for(len(data)) and not self.preset.training.residual:
             return None
         return self.plan(data, extractor, members, self.preset.training.last())
 

@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,11 +19,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from spare.learning.presets import Phase, Training
+from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
 from spare.predictor import Network, bounded_variance
-
-# Threads train different candidates; a pool inside each matrix product would only get in their way.
-_OPTIONS = {"xla_cpu_multi_thread_eigen": False}
 
 
 class Capacity(NamedTuple):
@@ -68,10 +64,10 @@ class Batches(NamedTuple):
 
 
 class Nets(NamedTuple):
-    """Mean and variance network with the state of their optimisers."""
+    """Mean and variance network with the state of their optimisers; a shared one is `mean`, and `variance` is None."""
 
     mean: Network
-    variance: Network
+    variance: Network | None
     mean_state: Any
     variance_state: Any
 
@@ -109,28 +105,47 @@ def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: float = 0.0
 def initial_nets(training: Training, capacity: Capacity, sizes: tuple[int, int], rng: np.random.Generator) -> Nets:
     """Glorot-uniform weights for the real fan-in and fan-out (`sizes`), laid out in the padded shape."""
     outputs = capacity.slots * capacity.quantities
+    heads = 2 if training.shared else 1
 
     def network() -> Any:
-        widths = (capacity.inputs, *training.hidden, outputs)
-        fans = (sizes[0], *training.hidden, sizes[1])
+        widths = (capacity.inputs, *training.hidden, heads * outputs)
+        fans = (sizes[0], *training.hidden, heads * sizes[1])
         weights = []
         for i in range(len(widths) - 1):
             limit = np.sqrt(6.0 / (fans[i] + fans[i + 1]))
             weight = np.zeros((widths[i], widths[i + 1]), np.float32)
-            weight[: fans[i], : fans[i + 1]] = rng.uniform(-limit, limit, (fans[i], fans[i + 1]))
+            columns = real_outputs(widths[-1], sizes[1], heads) if i == len(widths) - 2 else slice(fans[i + 1])
+            weight[: fans[i], columns] = rng.uniform(-limit, limit, (fans[i], fans[i + 1]))
             weights.append(weight)
         biases: Any = tuple(np.zeros(w, np.float32) for w in widths[1:])
-        return Network(tuple(weights), biases, training.activation)
+        return Network(tuple(weights), biases, training.activation, training.shared)
 
+    if training.shared:
+        return Nets(network(), None, None, None)
     mean, variance = network(), network()
     return Nets(mean, variance, Moments.zero(mean), Moments.zero(variance))
 
 
+def real_outputs(width: int, outputs: int, heads: int) -> np.ndarray:
+    """Which columns of a padded last layer of that width are `outputs` real ones of each head."""
+    return np.concatenate([head * (width // heads) + np.arange(outputs) for head in range(heads)])
+
+
+def told(
+    mean: Network, variance: Network | None, x: Float[Array, "b D"], shape: tuple[int, ...]
+) -> tuple[Float[Array, "b S Q"], Float[Array, "b S Q"]]:
+    """(means, raw variances) for many inputs, each in that shape."""
+    first = jax.vmap(mean)(x)
+    if variance is None:
+        first, second = jnp.split(first, 2, axis=1)
+    else:
+        second = jax.vmap(variance)(x)
+    return first.reshape(shape), second.reshape(shape)
+
+
 def outputs(nets: Nets, problem: Problem) -> tuple[Float[Array, "n S Q"], Float[Array, "n S Q"]]:
     """Mean and variance (with the resolution's share) of every row, in normalised units."""
-    shape = problem.rows.y.shape
-    mean = jax.vmap(nets.mean)(problem.rows.x).reshape(shape)
-    raw = jax.vmap(nets.variance)(problem.rows.x).reshape(shape)
+    mean, raw = told(nets.mean, nets.variance, problem.rows.x, problem.rows.y.shape)
     return mean, bounded_variance(raw) + problem.floor
 
 
@@ -149,11 +164,11 @@ def variance_loss(
 
 
 def joint_loss(
-    nets: tuple[Network, Network], rows: Rows, floor: Float[Array, "S Q"], beta: float
+    nets: tuple[Network, Network | None], rows: Rows, floor: Float[Array, "S Q"], beta: float
 ) -> Float[Array, " b"]:
     """sum of stop(var^beta) c (((y - mu)² + spread) / var + log var) / 2; beta = 0 is the exact likelihood."""
-    mean = jax.vmap(nets[0])(rows.x).reshape(rows.y.shape)
-    variance = bounded_variance(jax.vmap(nets[1])(rows.x).reshape(rows.y.shape)) + floor
+    mean, raw = told(*nets, rows.x, rows.y.shape)
+    variance = bounded_variance(raw) + floor
     squared = jnp.square(rows.y - mean) + rows.spread
     terms = 0.5 * rows.coefficient[:, :, None] * (squared / variance + jnp.log(variance))
     return (jax.lax.stop_gradient(variance**beta) * terms).sum(axis=(1, 2))
@@ -212,7 +227,7 @@ def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, ba
         net, state = carry
         return adam(net, jax.grad(objective)(net, batches.rows[k]), state, training.learning_rate)
 
-    start = (nets.mean, nets.mean_state) if learns_mean else (nets.variance, nets.variance_state)
+    start: Any = (nets.mean, nets.mean_state) if learns_mean else (nets.variance, nets.variance_state)
     net, state = jax.lax.fori_loop(0, batches.steps, step, start)
     if learns_mean:
         return nets._replace(mean=net, mean_state=state)
@@ -257,53 +272,6 @@ def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, ba
     if phase == "joint":
         return jointly(training, nets, problem, batches)
     return alternate(phase, training, nets, problem, batches)
-
-
-class Programs:
-    """Compiled programs by what they were compiled for; `compiled` counts them."""
-
-    def __init__(self) -> None:
-        self._lock, self._tracing = threading.Lock(), threading.Lock()
-        self._done: dict[Any, concurrent.futures.Future[Any]] = {}
-
-    @property
-    def compiled(self) -> int:
-        """How many programs were ever compiled here."""
-        return len(self._done)
-
-    def get(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        key: Any = None,
-        options: dict[str, Any] = _OPTIONS,
-    ) -> Any:
-        """The program for arguments of these shapes, compiled by whoever asks first.
-
-        Programs are traced one after another, since tracing holds the interpreter's lock anyhow, so that the first is
-        with the compiler while the next is traced.
-        """
-        leaves, tree = jax.tree.flatten(arguments)
-        shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in leaves)
-        full = (name, key, tree, shapes, jnp.result_type(float).name)
-        with self._lock:
-            mine = full not in self._done
-            future = self._done.setdefault(full, concurrent.futures.Future())
-        if mine:
-            try:
-                with self._tracing:
-                    lowered = jax.jit(function, compiler_options=options).lower(*arguments)
-                future.set_result(lowered.compile())
-            except BaseException as error:
-                with self._lock:
-                    self._done.pop(full)
-                future.set_exception(error)
-                raise
-        return future.result()
-
-
-PROGRAMS = Programs()
 
 
 def _phase_program(phase: Phase, training: Training, arguments: tuple[Any, ...]) -> Any:

@@ -22,11 +22,12 @@ import numpy as np
 from spare.batches import round_up
 from spare.density import object_log_density
 from spare.errors import FitError
-from spare.learning.engine import PROGRAMS, Capacity, Nets, Problem, initial_nets, train
+from spare.learning.engine import Capacity, Nets, Problem, initial_nets, real_outputs, train
 from spare.learning.extract import Extractor, Table
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
+from spare.learning.programs import PROGRAMS
 from spare.learning.rest import Rest, changes, fit_rest
 from spare.learning.threads import in_parallel
 from spare.predictor import Network, Predictor
@@ -81,8 +82,8 @@ class Fitted:
         # `device_put` moves what NumPy has prepared; `jnp.asarray` would compile a program for every shape.
         inputs, shape = self.table.x.shape[1], self.table.y.shape[1:]
 
-        def stack(networks: Sequence[Network]) -> Network:
-            cut = [_cut(net, inputs, shape[0] * shape[1]) for net in networks]
+        def stack(networks: Sequence[Network | None]) -> Any:
+            cut = [net and _cut(net, inputs, shape[0] * shape[1]) for net in networks]
             return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *cut)
 
         s = self.scaling
@@ -94,8 +95,9 @@ def _cut(net: Network, inputs: int, outputs: int) -> Network:
     """The network without its padding."""
     weights, biases = list(net.weights), list(net.biases)
     weights[0] = weights[0][:inputs]
-    weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:outputs]
-    return Network(tuple(weights), tuple(biases), net.activation)
+    columns = real_outputs(len(biases[-1]), outputs, 2 if net.skips else 1)
+    weights[-1], biases[-1] = weights[-1][:, columns], biases[-1][columns]
+    return Network(tuple(weights), tuple(biases), net.activation, net.skips)
 
 
 Pair = tuple[Shell, Shell]
@@ -204,7 +206,7 @@ def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
     arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
     for member, nets in enumerate(fitted.nets):
         for label, net in (("mean", nets.mean), ("variance", nets.variance)):
-            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True) if net else ()):
                 arrays[f"{member}.{label}.{layer}.weight"] = np.asarray(weight)
                 arrays[f"{member}.{label}.{layer}.bias"] = np.asarray(bias)
     return arrays
@@ -217,10 +219,11 @@ def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> 
     def net(member: int, label: str) -> Network:
         weights: Any = tuple(arrays[f"{member}.{label}.{layer}.weight"] for layer in layers)
         biases: Any = tuple(arrays[f"{member}.{label}.{layer}.bias"] for layer in layers)
-        return Network(weights, biases, training.activation)
+        return Network(weights, biases, training.activation, training.shared)
 
     members = sum(name.endswith(".mean.0.weight") for name in arrays)
-    nets = tuple(Nets(net(m, "mean"), net(m, "variance"), None, None) for m in range(members))
+    second = [None if training.shared else net(m, "variance") for m in range(members)]
+    nets = tuple(Nets(net(m, "mean"), second[m], None, None) for m in range(members))
     scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
     surprises = (arrays[_SURPRISES[0]], arrays[_SURPRISES[1]]) if _SURPRISES[0] in arrays else None
     rest = Rest(arrays["default_variance"], arrays["plain_variance"], surprises)

@@ -16,7 +16,7 @@ import numpy as np
 from spare.batches import Batch, positions_within
 from spare.domain import Domain
 from spare.experience import Experience
-from spare.learning.engine import PROGRAMS
+from spare.learning.programs import PROGRAMS
 from spare.references import Pointer, Shell
 from spare.relations import Objects
 

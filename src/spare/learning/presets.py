@@ -10,7 +10,7 @@ from typing import Literal
 
 from spare.domain import Domain
 from spare.errors import DefinitionError, one_of
-from spare.predictor import ACTIVATIONS
+from spare.predictor import ACTIVATIONS, may_skip
 
 Phase = Literal["mean", "variance", "joint"]
 Delta = Literal["same", "interleaved", "nested"]
@@ -31,6 +31,9 @@ class Training:
 
     `longer`, `faster`  the ensemble of a rule that was found is trained for `longer` times the steps, at `faster` times
                    the learning rate, of the candidates in a search
+    `residual`     hidden widths of the shared networks that this ensemble is made of; (): it is like the candidates
+    `shared`       one residual network for mean and variance (see `Network`), whose hidden layers are 3, 5, 7, ... of
+                   one width; it needs joint phases. Otherwise each has its own, as in the paper
     `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
                    every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
     `surprises`    objects that a rule does not predict may move after all: a second, wide Gaussian (see `rest.py`)
@@ -49,6 +52,8 @@ class Training:
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
     surprises: bool = False
+    shared: bool = False
+    residual: tuple[int, ...] = ()
     longer: float = 1.0
     faster: float = 1.0
 
@@ -62,6 +67,10 @@ class Training:
             raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
         if self.activation not in ACTIVATIONS:
             raise DefinitionError(one_of("activation", self.activation, ACTIVATIONS))
+        if self.shared and not ({*self.phases} == {"joint"} and may_skip(self.hidden)):
+            raise DefinitionError("training: a shared network needs joint phases, and 3, 5, 7, ... equal hidden layers")
+        if self.residual:
+            self.last()
 
     def last(self) -> Training:
         """The schedule for the ensemble of a rule that was found."""
@@ -71,6 +80,9 @@ class Training:
             learning_rate=self.faster * self.learning_rate,
             longer=1.0,
             faster=1.0,
+            hidden=self.residual or self.hidden,
+            shared=self.shared or bool(self.residual),
+            residual=(),
         )
 
     def shortened(self) -> Training:
@@ -155,10 +167,10 @@ class Preset:
     def for_many(self) -> Preset:
         """The same for rules that compete for samples.
 
-        An object that a rule leaves out must cost it dearly there, so there are no surprises; and all rules see their
-        inputs in the same way.
+        An object that a rule leaves out must cost it dearly there, so there are no surprises; all rules see their
+        inputs in the same way; and the ensemble is like the candidates, with which EM was measured.
         """
-        training = dataclasses.replace(self.training, surprises=False)
+        training = dataclasses.replace(self.training, surprises=False, residual=())
         return dataclasses.replace(self, training=training, search=dataclasses.replace(self.search, refine=False))
 
     def input_names(self, domain: Domain) -> tuple[str, ...]:

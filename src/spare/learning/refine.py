@@ -15,9 +15,10 @@ import dataclasses
 
 import numpy as np
 
-from spare.learning.engine import PROGRAMS, outputs
+from spare.learning.engine import outputs
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_predictors, judges, log_values, member_problems
+from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
 
 NEEDED = 0.05

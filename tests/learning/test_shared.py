@@ -1,0 +1,112 @@
+"""One residual network for means and variances, in the place of two plain ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import spare
+from spare.domains import toy
+from spare.learning.api import fit
+from spare.learning.engine import initial_nets, real_outputs
+from spare.learning.fit import _preserve, _revive
+from spare.learning.presets import PRESETS, Preset, Training
+from spare.predictor import Network, Predictor
+from tests.learning.helpers import fit_shell
+
+TRUE = toy.true_shell(1)
+
+
+def preset(**more: Any) -> Preset:
+    """The preset `default` with one short training of small shared networks."""
+    base = PRESETS["default"]
+    settings: dict[str, Any] = {"hidden": (24,) * 3, "shared": True, "steps": 600, "members": 2, "longer": 1.0}
+    training = dataclasses.replace(base.training, **(settings | more))
+    return dataclasses.replace(base, training=training, search=dataclasses.replace(base.search, folds=1))
+
+
+def test_it_learns_the_queue() -> None:
+    data, held_out = toy.generate(600, seed=0, followers=1), toy.generate(200, seed=9, followers=1)
+    fitted, extractor, _ = fit_shell(data, TRUE, preset(), longest=3)
+    model = spare.Model(data.domain, [fitted.rule(extractor)], np.ones(2))
+    gap = toy.true_model(1).log_prob(held_out).mean() - model.log_prob(held_out).mean()
+    assert -0.1 < gap < 1.0
+    predictor = model.rules[0].predictor
+    assert isinstance(predictor, Predictor)
+    assert predictor.variance_net is None
+    assert [w.shape for w in predictor.mean_net.weights] == [(2, 7, 24), (2, 24, 24), (2, 24, 24), (2, 24, 8)]
+
+
+def test_what_was_trained_is_what_the_rule_says() -> None:
+    """Padded and cut networks agree, with two heads whose padding lies between them."""
+    data = toy.generate(200, seed=1, followers=1)
+    fitted, extractor, plan = fit_shell(data, TRUE, preset(members=1), longest=3)
+    assert plan.capacity.slots > 2
+    rule = fitted.rule(extractor)
+    model = spare.Model(data.domain, [rule], np.ones(2))
+    np.testing.assert_allclose(fitted.log_prob, model.log_prob(data), rtol=2e-4, atol=2e-3)
+
+
+def test_a_memo_brings_it_back_bit_for_bit() -> None:
+    data = toy.generate(60, seed=2, followers=1)
+    chosen = preset(steps=50)
+    fitted, extractor, _ = fit_shell(data, TRUE, chosen, longest=2)
+    again = _revive(_preserve(fitted), fitted.table, chosen.training)
+    for a, b in zip(_preserve(fitted).values(), _preserve(again).values(), strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert str(again.rule(extractor)) == str(fitted.rule(extractor))
+
+
+def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
+    assert real_outputs(12, 2, 2).tolist() == [0, 1, 6, 7]
+    data = toy.generate(20, seed=0)
+    _, _, plan = fit_shell(data, spare.Shell(1), preset(steps=25), longest=2)
+    nets = initial_nets(preset().training, plan.capacity, (4, 2), np.random.default_rng(0))
+    assert nets.variance is None
+    last = np.asarray(nets.mean.weights[-1])
+    half = plan.capacity.slots * plan.capacity.quantities
+    assert np.flatnonzero(last.any(axis=0)).tolist() == [0, 1, half, half + 1]
+
+
+def test_a_search_may_end_with_shared_networks(tmp_path: Any) -> None:
+    """Candidates have two plain networks; the ensemble of what was found has shared ones, and is saved so."""
+    data = toy.generate(200, seed=3, followers=1)
+    chosen = preset(shared=False, hidden=(24, 24), residual=(24,) * 5, steps=300)
+    model = fit(data.domain, data, seed=0, preset=chosen, max_references=1, refine=False).model
+    predictor = model.rules[0].predictor
+    assert isinstance(predictor, Predictor)
+    assert predictor.variance_net is None
+    assert len(predictor.mean_net.weights) == 6
+    model.save(tmp_path / "a.spare")
+    again = spare.load(tmp_path / "a.spare")
+    np.testing.assert_array_equal(again.log_prob(data), model.log_prob(data))
+
+
+@pytest.mark.parametrize("hidden", [(64, 64), (64,), (64, 32, 64), (64,) * 4])
+def test_hidden_layers_that_cannot_skip_are_refused(hidden: tuple[int, ...]) -> None:
+    with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
+        Training(phases=("joint",), shared=True, hidden=hidden)
+    with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
+        Training(phases=("joint",), residual=hidden)
+
+
+def test_phases_of_one_network_are_refused() -> None:
+    with pytest.raises(spare.DefinitionError, match="joint phases"):
+        Training(shared=True, hidden=(8, 8, 8))
+
+
+def test_a_predictor_has_two_plain_networks_or_a_residual_one() -> None:
+    def net(skips: bool) -> Network:
+        shapes = ((2, 3), (3, 3), (3, 3), (3, 2))
+        weights, biases = (tuple(np.zeros((1, *s[k:])) for s in shapes) for k in (0, 1))
+        return Network(weights, biases, "relu", skips)
+
+    parts: Any = (jnp.zeros(2), jnp.ones(2), jnp.zeros((1, 1)), jnp.ones((1, 1)))
+    Predictor(net(skips=True), None, *parts)
+    for pair in ((net(skips=False), None), (net(skips=True), net(skips=False)), (net(skips=False), net(skips=True))):
+        with pytest.raises(spare.DefinitionError, match="one net with skips"):
+            Predictor(*pair, *parts)
