@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import spare
+from spare.commands.inspect import Inspect
 from spare.domains import toy
 from spare.learning.api import fit
 from spare.learning.engine import initial_nets, real_outputs
@@ -72,7 +73,7 @@ def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
     assert np.flatnonzero(last.any(axis=0)).tolist() == [0, 1, half, half + 1]
 
 
-def test_a_search_may_end_with_shared_networks(tmp_path: Any) -> None:
+def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> None:
     """Candidates have two plain networks; the ensemble of what was found has shared ones, and is saved so."""
     data = toy.generate(200, seed=3, followers=1)
     chosen = preset(shared=False, hidden=(24, 24), residual=(24,) * 5, steps=300)
@@ -84,6 +85,8 @@ def test_a_search_may_end_with_shared_networks(tmp_path: Any) -> None:
     model.save(tmp_path / "a.spare")
     again = spare.load(tmp_path / "a.spare")
     np.testing.assert_array_equal(again.log_prob(data), model.log_prob(data))
+    Inspect(tmp_path / "a.spare").run()
+    assert "network of 6 layers (silu), 2 in the ensemble" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("hidden", [(64, 64), (64,), (64, 32, 64), (64,) * 4])

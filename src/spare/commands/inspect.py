@@ -52,16 +52,17 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
         "bytes": size,
         "tensors": len(tensors),
         "numbers": sum(int(array.size) for array in tensors.values()),
-        "members": [_members(path, tensors, k) for k in range(len(manifest["rules"]))],
+        "members": [_members(path, tensors, k, rule) for k, rule in enumerate(manifest["rules"])],
         "manifest": manifest,
     }
 
 
-def _members(path: pathlib.Path, tensors: Any, k: int) -> int:
+def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> int:
     """How many networks a rule's ensemble has."""
     from spare.errors import FileError
+    from spare.manifest import PREDICTORS
 
-    bias = tensors.get(f"rule.{k}.mean.0.bias")
+    bias = tensors.get(f"rule.{k}.{PREDICTORS[rule['predictor']['kind']][0]}.0.bias")
     if bias is None or not bias.ndim:
         raise FileError(f"{path}: rule {k + 1} has no network; the file is damaged")
     return int(bias.shape[0])
