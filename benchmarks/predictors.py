@@ -39,7 +39,10 @@ LARGEST_PROCESS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """`kind`: gauss, wide (a second Gaussian at the same mean), two (at another mean), process (Gaussian process)."""
+    """`kind`: gauss, wide (a second Gaussian at the same mean), two (at another mean), process (Gaussian process).
+
+    residual: one residual network for mean and variance.
+    """
 
     kind: str = "gauss"
     offsets: bool = False
@@ -49,6 +52,7 @@ class Family:
 
 FAMILIES = {
     "a mean and a variance net (`default`)": Family(),
+    "one residual net for both": Family("residual"),
     "with offsets between slots as inputs": Family(offsets=True),
     "two Gaussians, one mean": Family("wide"),
     "two Gaussians, two means": Family("two"),
@@ -115,6 +119,15 @@ def network(layers: Any, x: Any) -> Any:
     return x @ layers[-1][0] + layers[-1][1]
 
 
+def residual(layers: Any, x: Any) -> Any:
+    """Two layers in, two whose answer is added, two out."""
+    for k in (0, 2, 4):
+        (weight, bias), (second, shift) = layers[k : k + 2]
+        answer = jax.nn.silu(x @ weight + bias) @ second + shift
+        x = x + answer if k == 2 else answer
+    return x
+
+
 def fresh(rng: np.random.Generator, sizes: tuple[int, ...]) -> list[Any]:
     """Glorot-uniform weights, zero biases."""
     pairs = itertools.pairwise(sizes)
@@ -123,8 +136,9 @@ def fresh(rng: np.random.Generator, sizes: tuple[int, ...]) -> list[Any]:
 
 def mixture(kind: str, nets: Any, x: Any, floor: Any) -> tuple[Any, Any, Any]:
     """(log weight, mean, variance) of each component of each output, (n, O, K)."""
-    mean, raw, outputs = network(nets[0], x), network(nets[1], x), len(floor)
-    if kind == "gauss":
+    outputs = len(floor)
+    mean, raw = jnp.split(residual(nets[0], x), 2, axis=1) if len(nets) == 1 else (network(net, x) for net in nets)
+    if kind in ("gauss", "residual"):
         return jnp.zeros((*mean.shape, 1)), mean[..., None], (bounded_variance(raw) + floor)[..., None]
     narrow = bounded_variance(raw[:, :outputs])
     wide = narrow * (1 + jnp.square(jax.nn.softplus(raw[:, outputs : 2 * outputs] + 2)))
@@ -145,7 +159,8 @@ def log_density(parts: tuple[Any, Any, Any], y: Any) -> Any:
 def trained(family: Family, task: Task, seed: int) -> list[Any]:
     """Five members by beta-NLL with early stopping, as `default` trains its ensemble."""
     rng, outputs = np.random.default_rng([seed, 5]), task.y.shape[1]
-    width = {"gauss": (1, 1), "wide": (1, 3), "two": (2, 3)}[family.kind]
+    width = {"gauss": (1, 1), "wide": (1, 3), "two": (2, 3), "residual": (2,)}[family.kind]
+    hidden = (HIDDEN[0],) * 5 if family.kind == "residual" else HIDDEN
     rows, targets = jnp.asarray(task.x, jnp.float32), jnp.asarray(task.y, jnp.float32)
     schedule = optax.cosine_decay_schedule(RATE, STEPS)
     optimiser = optax.adamw(schedule, eps=1e-7, weight_decay=family.decay / task.samples)
@@ -177,7 +192,7 @@ def trained(family: Family, task: Task, seed: int) -> list[Any]:
 
     members = []
     for held in fold_masks(task.samples, HELD, MEMBERS, seed):
-        sizes = [(task.x.shape[1], *HIDDEN, outputs * count) for count in width]
+        sizes = [(task.x.shape[1], *hidden, outputs * count) for count in width]
         nets = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), [fresh(rng, one) for one in sizes])
         usable = np.flatnonzero(np.tile(~held, 2))
         batch = min(BATCH, len(usable))
