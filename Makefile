@@ -24,7 +24,7 @@ unit:
 
 # Every invariant of docs/reliability.md with 10,000 examples; about an hour on two cores.
 properties: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 0 -m "hypothesis or invariant" --hypothesis-profile=thorough
+	$(BIN)/python -m pytest -n 2 --timeout 0 -m "hypothesis or invariant" --hypothesis-profile=thorough
 
 # 100,000 broken model files and 20,000 broken Parquet files.
 fuzz: setup

@@ -37,6 +37,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one drawn model follow each other, after all others."""
+    drawn = [item.get_closest_marker("drawn") for item in items]
+    order = sorted(range(len(items)), key=lambda k: (mark.args[0] if (mark := drawn[k]) else -1, k))
+    items[:] = [items[k] for k in order]
+
+
 MAPS = pathlib.Path("/proc/self/maps")
 MOST_MAPS = 20_000
 """Every compiled program takes memory maps, of which Linux gives a process 65,530; then it dies."""

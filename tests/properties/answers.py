@@ -90,12 +90,10 @@ HEIGHT = 96
 def pool(*few: int) -> Any:
     """These cases of the pool by default; in `make properties` as many as hold 10,000 transitions.
 
-    One process has all tests of a case, so that each structure is compiled once.
+    Tests of a case follow each other (see `conftest.py`), so that each structure is compiled once.
     """
     seeds = range(-(-10_000 // HEIGHT)) if thorough() else few
-    return pytest.mark.parametrize(
-        "seed", [pytest.param(one, marks=pytest.mark.xdist_group(str(one))) for one in seeds]
-    )
+    return pytest.mark.parametrize("seed", [pytest.param(one, marks=pytest.mark.drawn(one)) for one in seeds])
 
 
 @functools.cache
