@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import pathlib
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
-
-# What one test process or command compiles, the others read: set before JAX is imported, and inherited.
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="spare-tests-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
-    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import equinox as eqx
 import hypothesis

@@ -132,9 +132,9 @@ def real_outputs(width: int, outputs: int, heads: int) -> np.ndarray:
 
 
 def told(
-    mean: Network, variance: Network | None, x: Float[Array, "b D"], shape: tuple[int, ...]
+    mean: Network, variance: Network | None, x: Any, shape: tuple[int, ...]
 ) -> tuple[Float[Array, "b S Q"], Float[Array, "b S Q"]]:
-    """(means, raw variances) for many inputs, each in that shape."""
+    """(means, raw variances) for many inputs x (b, D), each in that shape."""
     first = jax.vmap(mean)(x)
     if variance is None:
         first, second = jnp.split(first, 2, axis=1)
