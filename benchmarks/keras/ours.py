@@ -14,11 +14,11 @@ import numpy as np  # noqa: E402
 
 import spare  # noqa: E402
 from spare.domains import push  # noqa: E402
-from spare.learning import engine  # noqa: E402
 from spare.learning.api import make_extractor, prepare, split_weights  # noqa: E402
 from spare.learning.fit import Plan, fit_predictors  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
+from spare.learning.programs import PROGRAMS  # noqa: E402
 from spare.learning.threads import cores  # noqa: E402
 from spare.references import Shell  # noqa: E402
 
@@ -89,7 +89,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     imports = time.perf_counter() - BEGIN
     train, test = (spare.Experience.load(job[name], domain=push.domain) for name in ("train", "test"))
-    report = {"imports": imports, "cold": search(train, test, job), "compiled": engine.PROGRAMS.compiled}
+    report = {"imports": imports, "cold": search(train, test, job), "compiled": PROGRAMS.compiled}
     if job["repeats"]:
         report["warm"] = search(train, test, job)
         report["predictors"] = predictors(train, job)
