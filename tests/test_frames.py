@@ -168,7 +168,7 @@ def test_a_learned_rule_in_the_frame_needs_fewer_samples_and_survives_a_file(tmp
     train, test = _world(60, 3), _world(200, 4)
     # One member, so that the search judges every sample by the very network that the model has.
     default = PRESETS["default"]
-    alone = dataclasses.replace(default, training=dataclasses.replace(default.training, members=1))
+    alone = dataclasses.replace(default, training=dataclasses.replace(default.training, members=1), final=None)
     framed = spare.fit(domain, train, seed=0, max_references=1, preset=alone, folds=1)
     plain = spare.fit(domain, train, seed=0, max_references=1, preset=dataclasses.replace(framed.preset, framed=False))
     assert framed.model.log_prob(test).mean() > plain.model.log_prob(test).mean() + 0.5

@@ -78,7 +78,8 @@ def test_given_lists_are_the_rule() -> None:
     shell = toy.true_shell(2)
     default = PRESETS["default"]
     training = dataclasses.replace(default.training, members=1, steps=300)
-    one = dataclasses.replace(default, training=training, search=dataclasses.replace(default.search, folds=1))
+    search = dataclasses.replace(default.search, folds=1)
+    one = dataclasses.replace(default, training=training, search=search, final=None)
     model = oracle_references(toy.domain, data[:200], shell, seed=0, preset=one)
     assert model.rules[0].gamma == model.rules[0].delta == shell
     test = data[200:]

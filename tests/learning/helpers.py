@@ -22,7 +22,8 @@ def quick(name: str = "default", training: dict[str, Any] | None = None, **searc
     """A preset with small networks that train for a moment, every candidate once."""
     base = PRESETS[name]
     recipe = dataclasses.replace(base.training, **(SMALL | (training or {})))
-    return dataclasses.replace(base, training=recipe, search=dataclasses.replace(base.search, **(PLAIN | search)))
+    chosen = dataclasses.replace(base.search, **(PLAIN | search))
+    return dataclasses.replace(base, training=recipe, search=chosen, final=None)
 
 
 def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:

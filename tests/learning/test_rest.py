@@ -90,7 +90,7 @@ def surprised(**more: bool) -> Preset:
     """The default preset, small, with surprises."""
     chosen = PRESETS["default"]
     training = dataclasses.replace(chosen.training, hidden=(16,), steps=300, surprises=True, members=2)
-    return dataclasses.replace(chosen, training=training, **more)
+    return dataclasses.replace(chosen, training=training, final=None, **more)
 
 
 def test_rules_are_learned_and_scored_with_surprises() -> None:

@@ -22,12 +22,13 @@ from tests.learning.helpers import fit_shell
 TRUE = toy.true_shell(1)
 
 
-def preset(**more: Any) -> Preset:
+def preset(final: Training | None = None, **more: Any) -> Preset:
     """The preset `default` with one short training of small shared networks."""
     base = PRESETS["default"]
-    settings: dict[str, Any] = {"hidden": (24,) * 3, "shared": True, "steps": 600, "members": 2, "longer": 1.0}
+    settings: dict[str, Any] = {"hidden": (24,) * 3, "shared": True, "steps": 600, "members": 2}
     training = dataclasses.replace(base.training, **(settings | more))
-    return dataclasses.replace(base, training=training, search=dataclasses.replace(base.search, folds=1))
+    search = dataclasses.replace(base.search, folds=1)
+    return dataclasses.replace(base, training=training, search=search, final=final)
 
 
 def test_it_learns_the_queue() -> None:
@@ -76,7 +77,8 @@ def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
 def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> None:
     """Candidates have two plain networks; the ensemble of what was found has shared ones, and is saved so."""
     data = toy.generate(200, seed=3, followers=1)
-    chosen = preset(shared=False, hidden=(24, 24), residual=(24,) * 5, steps=300)
+    final = preset(hidden=(24,) * 5, steps=300).training
+    chosen = preset(final, shared=False, hidden=(24, 24), steps=300)
     model = fit(data.domain, data, seed=0, preset=chosen, max_references=1, refine=False).model
     predictor = model.rules[0].predictor
     assert isinstance(predictor, Predictor)
@@ -93,8 +95,6 @@ def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> No
 def test_hidden_layers_that_cannot_skip_are_refused(hidden: tuple[int, ...]) -> None:
     with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
         Training(phases=("joint",), shared=True, hidden=hidden)
-    with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
-        Training(phases=("joint",), residual=hidden)
 
 
 def test_phases_of_one_network_are_refused() -> None:

@@ -38,8 +38,8 @@ def set_means(effort: float) -> Preset:
     nothing to separate.
     """
     default = preset("default", effort).for_many()
-    training = dataclasses.replace(default.training, set_targets="mean", members=1)
-    return dataclasses.replace(default, name="set-means", training=training, targets="absolute")
+    training = dataclasses.replace(default.training, set_targets="mean")
+    return dataclasses.replace(default, name="set-means", training=training, targets="absolute", final=None)
 
 
 def many_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:

@@ -37,7 +37,8 @@ def preset(name: str, effort: float) -> Preset:
     if effort >= 1:
         return chosen
     search = dataclasses.replace(chosen.search, folds=1, screen=1.0, refine=False)
-    return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search)
+    final = chosen.final and shorter(chosen.final, effort)
+    return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search, final=final)
 
 
 def _rules(name: str) -> Callable[..., Any]:

@@ -27,6 +27,8 @@ from spare.learning.trials import SearchResult
 from spare.model import Model
 
 MOST_RULES = 6
+JUDGES = 3
+"""How many networks, at least, judge inputs and targets; each holds out other samples."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,22 +172,33 @@ class Task:
     ) -> Plan:
         """The training plan for all of `data`, a validation share held out; `members` as the search has folds."""
         search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
-        weights = split_weights(data.weights, search.validation, self.seed)
         count = members or search.folds_for(len(data))
         training = dataclasses.replace(training or self.preset.training, members=count)
+        share = search.validation
+        if training.checked:
+            share = min(share, training.checked / len(data))
+        weights = split_weights(data.weights, share, self.seed)
         chosen = dataclasses.replace(self.preset, training=training)
         held = None
         if count > 1 and search.folds != 1:
-            held = fold_masks(len(data), search.validation, count, self.seed)
+            held = fold_masks(len(data), share, count, self.seed)
             weights = (data.weights, np.where(held.any(axis=0), data.weights, 0.0))
         return Plan(chosen, *weights, capacity, self.seed, self.threads, memo=self.memo, folds=held)
 
+    def judging(self, data: Experience, extractor: Extractor) -> Plan | None:
+        """The plan by which inputs and targets are chosen, if the preset's refines what it found."""
+        search = self.preset.search
+        if not search.refine:
+            return None
+        members = 1 if search.folds == 1 else max(JUDGES, search.folds_for(len(data)))
+        return self.plan(data, extractor, members, self.preset.judging())
+
     def finish(self, data: Experience, extractor: Extractor) -> Plan | None:
         """The plan for the rules that were found, if the preset's ensemble is another, or larger than the search's."""
-        members = self.preset.training.members
-        if members <= self.preset.search.folds_for(len(data)) and not self.preset.training.residual:
+        members = self.preset.last.members
+        if self.preset.final is None and members <= self.preset.search.folds_for(len(data)):
             return None
-        return self.plan(data, extractor, members, self.preset.training.last())
+        return self.plan(data, extractor, members, self.preset.last)
 
     def learn(
         self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None
@@ -201,7 +214,8 @@ class Task:
         plan = self.plan(data, extractor, None if mixing.rules == 1 else 1)
         if mixing.rules == 1:
             heard = view.stage("search") if hasattr(view, "stage") else view
-            return GreedySearch(extractor, plan, heard, self.finish(data, extractor)).run()
+            plans = (plan, self.judging(data, extractor), self.finish(data, extractor))
+            return GreedySearch(extractor, plans, heard).run()
         return learn_rules(extractor, plan, mixing, view, finish=self.finish(data, extractor))
 
     def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:

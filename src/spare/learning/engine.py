@@ -86,7 +86,7 @@ class Moments(NamedTuple):
         return cls(kind.zeros((), np.int32), *blank)
 
 
-def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: float = 0.0) -> tuple[Any, Moments]:
+def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: Any = 0.0) -> tuple[Any, Moments]:
     """w - rate (m^ / (sqrt(v^) + 1e-7) + decay w): Adam as the paper's framework had it, or AdamW.
 
     Optax divides each number three times; with the bias corrections moved into two scalars once is enough, and these
@@ -97,7 +97,7 @@ def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: float = 0.0
     second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, state.second, gradients)
     root = jnp.sqrt(1.0 - 0.999 ** count.astype(jnp.result_type(float)))
     scale, small = rate * root / (1.0 - 0.9 ** count.astype(jnp.result_type(float))), 1e-7 * root
-    keep = 1.0 - rate * decay if decay else 1.0
+    keep = 1.0 if isinstance(decay, float) and decay == 0 else 1.0 - rate * decay
     net = jax.tree.map(lambda w, m, v: keep * w - scale * m / (jnp.sqrt(v) + small), net, first, second)
     return net, Moments(count, first, second)
 
@@ -241,6 +241,7 @@ def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) 
         return 0.5 * training.learning_rate * (1.0 + jnp.cos(jnp.pi * k / batches.steps))
 
     checkable = problem.check.coefficient.sum() > 0
+    decay = training.shrink / problem.count if training.shrink else 0.0
 
     def objective(pair: Any, index: Array) -> Array:
         return _mean_over(
@@ -250,7 +251,7 @@ def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) 
     def step(k: Array, carry: Any) -> Any:
         pair, state, best, lowest = carry
         gradients = jax.grad(objective)(pair, batches.rows[k])
-        pair, state = adam(pair, gradients, state, rate(k), training.weight_decay)
+        pair, state = adam(pair, gradients, state, rate(k), decay)
 
         def check() -> Any:
             loss = joint_loss(pair, problem.check, problem.floor, 0.0).sum()

@@ -12,23 +12,20 @@ import dataclasses
 import functools
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from spare.batches import round_up
-from spare.density import object_log_density
 from spare.errors import FitError
 from spare.learning.engine import Capacity, Nets, Problem, initial_nets, real_outputs, train
 from spare.learning.extract import Extractor, Table
+from spare.learning.likelihood import log_values
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
-from spare.learning.programs import PROGRAMS
-from spare.learning.rest import Rest, changes, fit_rest
+from spare.learning.rest import Rest, fit_rest
 from spare.learning.threads import in_parallel
 from spare.predictor import Network, Predictor
 from spare.references import Shell
@@ -154,11 +151,15 @@ def fit_jobs(
     jobs: Sequence[tuple[Pair, Plan]],
     threads: int | None = None,
 ) -> list[Fitted]:
-    """The same for candidates that each have a plan (weights) of their own; long ones begin first, so none is late."""
+    """The same for candidates that each have a plan (weights) of their own; long ones begin first, so none is late.
+
+    One candidate alone has its members trained side by side.
+    """
     tables = [extractor.table(*pair) for pair, _ in jobs]
     rows = [int((table.applies & (plan.training > 0)).sum()) for table, (_, plan) in zip(tables, jobs, strict=True)]
     order = sorted(range(len(jobs)), key=lambda i: -rows[i])
-    calls = [functools.partial(_remembered, extractor, tables[i], jobs[i][1]) for i in order]
+    inside = threads if len(jobs) == 1 else 1
+    calls = [functools.partial(_remembered, extractor, tables[i], jobs[i][1], inside) for i in order]
     results = dict(zip(order, in_parallel(calls, threads), strict=True))
     return [results[i] for i in range(len(jobs))]
 
@@ -168,15 +169,15 @@ def training_call(extractor: Extractor, pair: Pair, plan: Plan) -> Callable[[], 
     return functools.partial(_remembered, extractor, extractor.table(*pair), plan)
 
 
-def _remembered(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
+def _remembered(extractor: Extractor, table: Table, plan: Plan, threads: int | None = 1) -> Fitted:
     """Train, unless an earlier run already finished exactly this training."""
     if plan.memo is None:
-        return _fit_one(extractor, table, plan)
+        return _fit_one(extractor, table, plan, threads)
     key = _key(extractor, table, plan)
     found = plan.memo.get(key)
     if found is not None:
         return _revive(found, table, plan.preset.training)
-    fitted = _fit_one(extractor, table, plan)
+    fitted = _fit_one(extractor, table, plan, threads)
     plan.memo.put(key, _preserve(fitted))
     return fitted
 
@@ -236,7 +237,7 @@ def _digest(pair: Pair) -> int:
     return zlib.crc32(text.encode())
 
 
-def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
+def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None) -> Fitted:
     usable = table.applies & (plan.training > 0)
     weights = np.where(usable, plan.training, 0.0)
     training = plan.preset.training
@@ -249,20 +250,22 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
     shown, both = with_reflection(extractor, table, (weights, plan.validation))
     scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
-    numbers, members, means, variances = [], [], [], []
-    for member, problem in member_problems(extractor, table, plan, scaling):
-        numbers.append(member)
+
+    def trained(member: int) -> tuple[Nets, np.ndarray, np.ndarray]:
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
         nets = initial_nets(training, plan.capacity, sizes, rng)
         if warm:
             old = warm.nets[member % len(warm.nets)]
             nets = nets._replace(mean=old.mean, variance=old.variance)
-        nets, mean, variance = train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
-        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
-            raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
-        members.append(nets)
-        means.append(mean)
-        variances.append(variance)
+        problem = member_problem(extractor, table, plan, scaling, member)
+        return train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
+
+    numbers = members_of(table, plan)
+    done = in_parallel([functools.partial(trained, member) for member in numbers], threads)
+    members, means, variances = zip(*done, strict=True)
+    normal = (np.stack(means), np.stack(variances))
+    if not all(np.isfinite(part).all() for part in normal):
+        raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
     still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
     rest = fit_rest(
         extractor.experience,
@@ -272,79 +275,24 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan) -> Fitted:
         surprises=training.surprises,
     )
     judge = judges(plan, numbers)
-    normal = (np.stack(means), np.stack(variances))
     return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
 
 
-def member_problems(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling) -> Iterator[tuple[int, Problem]]:
-    """What each member is trained and validated on; none whose fold holds out all that the rule applies to."""
-    exact = plan.preset.training.set_targets == "exact"
-    for member in range(plan.preset.training.members):
-        held = plan.held_out(member)
-        weights = np.where(table.applies & ~held, plan.training, 0.0)
-        if (weights > 0).any():
-            shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
-            resolutions = extractor.experience.domain.resolutions
-            yield member, padded_problem(shown, both, scaling, plan.capacity, resolutions, exact)
+def members_of(table: Table, plan: Plan) -> list[int]:
+    """The members of an ensemble: none whose fold holds out all that the rule applies to."""
+    used = table.applies & (plan.training > 0)
+    return [member for member in range(plan.preset.training.members) if (used & ~plan.held_out(member)).any()]
+
+
+def member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem:
+    """What a member is trained and validated on."""
+    held, exact = plan.held_out(member), plan.preset.training.set_targets == "exact"
+    weights = np.where(table.applies & ~held, plan.training, 0.0)
+    shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
+    return padded_problem(shown, both, scaling, plan.capacity, extractor.experience.domain.resolutions, exact)
 
 
 def judges(plan: Plan, members: Sequence[int]) -> np.ndarray:
     """Which members judge each sample, (M, n): those that were not trained on it, or all where every one was."""
     judge = np.stack([plan.held_out(member) for member in members])
     return judge | ~judge.any(axis=0)
-
-
-def log_values(
-    extractor: Extractor,
-    table: Table,
-    normal: tuple[np.ndarray, np.ndarray],
-    shared: tuple[Scaling, np.ndarray],
-    rest: Rest,
-) -> tuple[np.ndarray, np.ndarray]:
-    """log p(s' | s, a; T) of every transition, (n, Q) over predicted objects and over others; NaN where it is not for.
-
-    `normal` has mean and variance of each member in normalised units; `shared` the scaling, and which members (M, n)
-    judge each transition.
-
-    Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
-    origin: an absolute target minus that value is a change.
-    """
-    data, (scaling, judge) = extractor.experience, shared
-    slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
-    n, rows = len(data), len(data.values)
-    owner = np.repeat(np.arange(n), data.counts)
-    before = extractor.seen.values[:, dynamic]
-    mean, variance = (part[:, :n].astype(np.float64) for part in normal)
-    members, capacity = mean.shape[0], mean.shape[2]
-    size = round_up(rows)
-    centre = np.zeros((size, members, capacity, len(dynamic)), np.float32)
-    spread, held = np.ones_like(centre), np.zeros((size, members, capacity), bool)
-    shift = np.where(extractor.changes, 0.0, before)
-    for member in range(members):
-        absolute = scaling.y_mean + scaling.y_scale * mean[member, :, :slots]
-        centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
-        spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
-        held[:rows, member, :slots] = table.outputs.T & judge[member][owner, None]
-    change, moved = np.zeros((2, size, len(dynamic)), np.float32)
-    change[:rows] = extractor.seen.after - before
-    moved[:rows] = changes(data)
-    still = jax.tree.map(lambda part: part.astype(np.float32), rest.still(data.domain.resolutions))
-    arguments = (change, moved, held, centre, spread, still)
-    values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
-    predicted = np.any(table.outputs, axis=0, keepdims=True).T
-    parts = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
-    inside, outside = (np.add.reduceat(part, data.offsets[:-1], axis=0) for part in parts)
-    applies = table.applies[:, None]
-    return np.where(applies, inside, np.nan), np.where(applies, outside, np.nan)
-
-
-def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, still: Any) -> Any:
-    """log p of every object row from its own components, as changes from its value before: (R, Q)."""
-    _, members, slots, quantities = centre.shape
-    weight = jnp.full(members * slots, -jnp.log(float(members)))
-
-    def one(change: Any, moved: Any, held: Any, centre: Any, spread: Any) -> Any:
-        components = (weight, centre.reshape(-1, quantities), spread.reshape(-1, quantities))
-        return object_log_density(change, moved, held.reshape(-1), components, still)
-
-    return jax.vmap(one)(change, moved, held, centre, spread)

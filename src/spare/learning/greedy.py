@@ -24,16 +24,20 @@ from spare.references import Pointer, Shell, next_pointers
 
 
 class GreedySearch:
-    """Algorithm 1 over one action's transitions.
+    """Algorithm 1 over one action's transitions, by up to three plans: (search, judging, finish).
 
-    `finish` is how the lists that were found are trained in the end, if otherwise than during the search: an ensemble
-    of which every member leaves out other samples.
+    `judging` is how inputs and targets are chosen for the lists that were found, if they are; `finish` how those lists
+    are trained in the end, if otherwise than during the search: an ensemble of which every member leaves out other
+    samples.
     """
 
     def __init__(
-        self, extractor: Extractor, plan: Plan, listener: Listener | None = None, finish: Plan | None = None
+        self,
+        extractor: Extractor,
+        plans: Plan | tuple[Plan, Plan | None, Plan | None],
+        listener: Listener | None = None,
     ) -> None:
-        self.finish = finish
+        plan, self.judging, self.finish = (plans, None, None) if isinstance(plans, Plan) else plans
         self.extractor, self.preset, self.listener = extractor, plan.preset, listener
         self.validation = plan.validation
         self.roles = len(extractor.experience.domain.action(extractor.action).objects)
@@ -73,9 +77,9 @@ class GreedySearch:
 
     def _refined(self, trial: Trial) -> Trial:
         """The trial, after the rest of the search has come to see its lists in the best way."""
-        if not self.preset.search.refine:
+        if self.judging is None:
             return trial
-        better = refine(self.extractor, trial.fitted, self.trials.plan)
+        better = refine(self.extractor, trial.pair, self.judging)
         if better is not self.extractor:
             self.extractor = self.trials.extractor = better
             self.finish = self.finish or self.trials.plan
@@ -87,7 +91,8 @@ class GreedySearch:
             return trial
         nothing = Shell(self.roles)
         pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
-        done = [self.trials.judged(fitted) for fitted in fit_predictors(self.extractor, pairs, self.finish)]
+        trained = fit_predictors(self.extractor, pairs, self.finish)
+        done = [self.trials.judged(fitted, self.finish) for fitted in trained]
         self.trials.empty = done[0]
         return done[-1]
 

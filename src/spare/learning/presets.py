@@ -6,6 +6,7 @@ Both run through the same code; what differs is written down here and nowhere el
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
 from spare.domain import Domain
@@ -29,9 +30,9 @@ class Training:
     value's loss by variance^`beta` (beta-NLL, gradients stopped: no value is given up for lost early on), checks the
     validation rows every `check_every` steps and keeps the best weights.
 
-    `longer`, `faster`  the ensemble of a rule that was found is trained for `longer` times the steps, at `faster` times
-                   the learning rate, of the candidates in a search
-    `residual`     hidden widths of the shared networks that this ensemble is made of; (): it is like the candidates
+    `shrink`       every step of a joint phase takes rate x shrink / rows of each weight away (rows to train on, mirror
+                   images included): the same prior for any number of samples
+    `checked`      members of an ensemble hold out at most so many samples; 0: the share that the search holds out
     `shared`       one residual network for mean and variance (see `Network`), whose hidden layers are 3, 5, 7, ... of
                    one width; it needs joint phases. Otherwise each has its own, as in the paper
     `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
@@ -46,16 +47,14 @@ class Training:
     steps: int = 1500
     check_every: int = 25
     beta: float = 0.5
-    weight_decay: float = 0.0
+    shrink: float = 0.0
     batch: int = 32
     learning_rate: float = 1e-3
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
     surprises: bool = False
     shared: bool = False
-    residual: tuple[int, ...] = ()
-    longer: float = 1.0
-    faster: float = 1.0
+    checked: int = 0
 
     def __post_init__(self) -> None:
         if (
@@ -63,27 +62,14 @@ class Training:
             or min((*self.hidden, self.epochs, self.batch, self.members, self.steps, self.check_every)) < 1
         ):
             raise DefinitionError("training: hidden sizes, epochs, batch, members and phases must be at least 1")
-        if not (0 < self.learning_rate < 1 and 0 < self.faster * self.learning_rate < 1 and self.longer > 0):
+        if not 0 < self.learning_rate < 1:
             raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
+        if not (0 <= self.shrink < math.inf and self.checked >= 0):
+            raise DefinitionError("training: shrink and checked must be 0 or more")
         if self.activation not in ACTIVATIONS:
             raise DefinitionError(one_of("activation", self.activation, ACTIVATIONS))
         if self.shared and not ({*self.phases} == {"joint"} and may_skip(self.hidden)):
             raise DefinitionError("training: a shared network needs joint phases, and 3, 5, 7, ... equal hidden layers")
-        if self.residual:
-            self.last()
-
-    def last(self) -> Training:
-        """The schedule for the ensemble of a rule that was found."""
-        return dataclasses.replace(
-            self,
-            steps=round(self.longer * self.steps),
-            learning_rate=self.faster * self.learning_rate,
-            longer=1.0,
-            faster=1.0,
-            hidden=self.residual or self.hidden,
-            shared=self.shared or bool(self.residual),
-            residual=(),
-        )
 
     def shortened(self) -> Training:
         """The schedule for networks that start almost right: the last mean phase, or a quarter of the steps."""
@@ -152,6 +138,8 @@ class Search:
 class Preset:
     """One way of learning: training, search, and which properties enter x and how they are predicted.
 
+    `training` how candidates of a search are trained
+    `final`    how the ensemble of a rule that was found is trained; None: as the candidates
     `inputs`   dynamic: only properties that can change (positions, in the paper); all: static ones too
     `targets`  absolute: new values; change: differences
     `framed`   use the action's frame, where it has one: positions in it, mirrored data where it says so
@@ -163,15 +151,31 @@ class Preset:
     inputs: Literal["dynamic", "all"] = "all"
     targets: Literal["absolute", "change"] = "absolute"
     framed: bool = True
+    final: Training | None = None
+
+    @property
+    def last(self) -> Training:
+        """How the ensemble of a rule that was found is trained."""
+        return self.final or self.training
+
+    def judging(self) -> Training:
+        """Networks like those of the ensemble, on the schedule of the candidates: to choose inputs and targets by."""
+        schedule = {"steps": self.training.steps, "learning_rate": self.training.learning_rate, "checked": 0}
+        return dataclasses.replace(self.last, **schedule)
 
     def for_many(self) -> Preset:
         """The same for rules that compete for samples.
 
         An object that a rule leaves out must cost it dearly there, so there are no surprises; all rules see their
-        inputs in the same way; and the ensemble is like the candidates, with which EM was measured.
+        inputs in the same way; and the networks of the ensemble are those of the candidates, with which EM was
+        measured.
         """
-        training = dataclasses.replace(self.training, surprises=False, residual=())
-        return dataclasses.replace(self, training=training, search=dataclasses.replace(self.search, refine=False))
+        training = dataclasses.replace(self.training, surprises=False)
+        final = self.final and dataclasses.replace(
+            training, steps=self.final.steps, learning_rate=self.final.learning_rate, members=self.final.members
+        )
+        search = dataclasses.replace(self.search, refine=False)
+        return dataclasses.replace(self, training=training, final=final, search=search)
 
     def input_names(self, domain: Domain) -> tuple[str, ...]:
         """The properties of a slot that enter x."""
@@ -188,18 +192,22 @@ PRESETS = {
     ),
     "default": Preset(
         "default",
-        Training(
-            hidden=(64, 64),
-            activation="silu",
-            phases=("joint",),
-            learning_rate=2e-3,
-            members=5,
-            surprises=True,
-            longer=2.5,
-            faster=2.0,
-        ),
+        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, surprises=True),
         Search(folds="auto", screen=1 / 3, refine=True),
         targets="change",
+        final=Training(
+            hidden=(64,) * 5,
+            activation="silu",
+            phases=("joint",),
+            steps=3750,
+            learning_rate=4e-3,
+            beta=0.25,
+            shrink=50.0,
+            members=5,
+            surprises=True,
+            shared=True,
+            checked=50,
+        ),
     ),
 }
 

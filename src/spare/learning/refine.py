@@ -2,97 +2,153 @@
 
 1. Targets. The rule is trained once more with new values in the place of changes, or the other way round; a property
    changes sides if the paired test over held-out samples supports it.
-2. Inputs. Each entry of x is shuffled among the samples, and what that costs on held-out ones is what the trained
-   networks make of the entry. Those that cost nothing are left out together, the rule is trained without them, and
-   that is kept if it explains the held-out samples no worse; otherwise half of them, the least useful, are tried.
+2. Inputs. Entries of x that never vary are left out. Each other one is shuffled among the samples, and what that costs
+   on held-out ones is what the trained networks make of the entry. Those that cost nothing are left out together, the
+   rule is trained without them, and that is kept if it explains the held-out samples no worse; otherwise half of them,
+   the least useful, are tried. The same again for what is left, until nothing more can go.
 
 An entry is one property of one slot by one aggregator, so the second step also chooses aggregators.
+
+Held-out samples are judged by few networks, often by one, which with few samples is too sure of itself; the ensemble
+that is trained in the end is less so. Left alone, that would speak against every input, so variances are first widened
+by the factor that suits the held-out samples best.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 
 import numpy as np
 
-from spare.learning.engine import outputs
+from spare.learning.engine import Problem, outputs
 from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, fit_predictors, judges, log_values, member_problems
+from spare.learning.fit import Fitted, Pair, Plan, fit_predictors, judges, member_problem, members_of
+from spare.learning.likelihood import log_values
 from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
+from spare.references import Shell
 
-NEEDED = 0.05
-"""Entries whose shuffling costs something at this level of the paired test are kept in any case."""
-TRIES = 3
+TRIES = 6
+"""How many times, at most, the rule is trained without some inputs."""
+WIDER = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""By how much deviations may be widened."""
+SHUFFLED, SHUFFLES = 300, 5
+"""An entry is shuffled until so many samples have been judged, at most so many times."""
 
 
-def refine(extractor: Extractor, fitted: Fitted, plan: Plan) -> Extractor:
+def needed(judged: int) -> float:
+    """The level of the paired test at which an entry is kept in any case: 5 %, and more where samples are too few."""
+    return max(0.05, 5.0 / judged)
+
+
+def refine(extractor: Extractor, pair: Pair, plan: Plan) -> Extractor:
     """The extractor that sees and predicts the found lists in the best way; the same one if nothing is better."""
-    judged = np.where(fitted.table.applies, plan.validation, 0.0)
-    if not (judged > 0).any():
+    table = extractor.table(*pair)
+    if not (np.where(table.applies, plan.validation, 0.0) > 0).any():
         return extractor
-    chosen = _targets(extractor, fitted, plan, judged)
-    if chosen is not extractor:
-        fitted = _trained(chosen, fitted, plan)
-    return _inputs(chosen, fitted, plan, judged)
+    used = table.x[table.applies & (plan.training + plan.validation > 0)]
+    names = extractor.input_names(pair[0])
+    still = [name for name, spread in zip(names, np.ptp(used, axis=0), strict=True) if spread == 0]
+    chosen = _without(extractor, pair[0], still) if 0 < len(still) < len(names) else extractor
+    return _inputs(_targets(Judged(chosen, pair, plan)))
 
 
-def _trained(extractor: Extractor, fitted: Fitted, plan: Plan) -> Fitted:
-    return fit_predictors(extractor, [(fitted.table.gamma, fitted.table.delta)], plan)[0]
+def _without(extractor: Extractor, gamma: Shell, names: list[str]) -> Extractor:
+    """An extractor that ignores these entries, too."""
+    return dataclasses.replace(
+        extractor, ignores={**extractor.ignores, gamma: (*names, *extractor.ignores.get(gamma, ()))}
+    )
 
 
-def _targets(extractor: Extractor, fitted: Fitted, plan: Plan, judged: np.ndarray) -> Extractor:
+class Judged:
+    """Lists trained by a plan, and log p of held-out samples, with deviations widened by what suits these best."""
+
+    def __init__(self, extractor: Extractor, pair: Pair, plan: Plan) -> None:
+        self.extractor, self.pair, self.plan = extractor, pair, plan
+        self.fitted: Fitted = fit_predictors(extractor, [pair], plan)[0]
+        self.judged = np.where(self.fitted.table.applies, plan.validation, 0.0)
+        said = self._said()
+        tried = [self._log_values(said, wider) for wider in WIDER]
+        losses = [weighted_mean(-values.sum(axis=1), self.judged) for values in tried]
+        best = int(np.argmin(losses))
+        self.wider, self.loss, self.log_values = WIDER[best], losses[best], tried[best]
+
+    @functools.cached_property
+    def _problems(self) -> dict[int, Problem]:
+        shown = (self.extractor, self.fitted.table, self.plan, self.fitted.scaling)
+        return {member: member_problem(*shown, member) for member in members_of(self.fitted.table, self.plan)}
+
+    def _said(self, entry: int = 0, order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of every member for every row, after an entry of x has been put in another order."""
+        rows, means, variances = np.flatnonzero(self.fitted.table.applies), [], []
+        for nets, problem in zip(self.fitted.nets, self._problems.values(), strict=True):
+            x = problem.rows.x
+            if order is not None:
+                x = x.copy()
+                x[rows, entry] = problem.rows.x[order, entry]
+            plain = nets._replace(mean_state=None, variance_state=None)
+            arguments = (plain, problem._replace(rows=problem.rows._replace(x=x)))
+            mean, variance = PROGRAMS.get("told", outputs, arguments)(*arguments)
+            means.append(np.asarray(mean))
+            variances.append(np.asarray(variance))
+        return np.stack(means), np.stack(variances)
+
+    def _log_values(self, said: tuple[np.ndarray, np.ndarray], wider: float) -> np.ndarray:
+        """log p of every sample, by property, (n, Q)."""
+        judge = judges(self.plan, list(self._problems))
+        normal, shared = (said[0], said[1] * wider**2), (self.fitted.scaling, judge)
+        return sum(log_values(self.extractor, self.fitted.table, normal, shared, self.fitted.rest))
+
+    def costs(self) -> list[tuple[float, float]]:
+        """(mean loss on held-out samples that shuffling costs, p-value that it costs something) of each entry of x."""
+        rows, found = np.flatnonzero(self.fitted.table.applies), []
+        rng = np.random.default_rng([self.plan.seed, 71])
+        times = int(np.clip(SHUFFLED // max(1, int((self.judged > 0).sum())), 1, SHUFFLES))
+        before = -self.log_values.sum(axis=1)
+        for entry in range(self.fitted.table.x.shape[1]):
+            orders = [rng.permutation(rows) for _ in range(times)]
+            after = [-self._log_values(self._said(entry, order), self.wider).sum(axis=1) for order in orders]
+            found.append(paired_improvement(np.mean(after, axis=0), before, self.judged))
+        return found
+
+
+def _targets(first: Judged) -> Judged:
     """Each property as a change or as a new value, whichever is better by the test; a tie stays as it was."""
+    extractor, pair, plan = first.extractor, first.pair, first.plan
     free = ~extractor.experience.domain.periodic
     if not free.any():
-        return extractor
-    other = _trained(dataclasses.replace(extractor, changes=extractor.changes ^ free), fitted, plan)
+        return first
+    other = Judged(dataclasses.replace(extractor, changes=extractor.changes ^ free), pair, plan)
     better = []
-    for before, after, may in zip(fitted.log_values[0].T, other.log_values[0].T, free, strict=True):
-        gain, p_value = paired_improvement(-before, -after, judged)
+    for before, after, may in zip(first.log_values.T, other.log_values.T, free, strict=True):
+        gain, p_value = paired_improvement(-before, -after, first.judged)
         better.append(may and gain > 0 and p_value < plan.preset.search.alpha)
-    return dataclasses.replace(extractor, changes=extractor.changes ^ np.array(better)) if any(better) else extractor
+    if not any(better):
+        return first
+    if np.array_equal(better, free):
+        return other
+    return Judged(dataclasses.replace(extractor, changes=extractor.changes ^ np.array(better)), pair, plan)
 
 
-def _inputs(extractor: Extractor, fitted: Fitted, plan: Plan, judged: np.ndarray) -> Extractor:
-    """Without the entries that bring nothing, if that is no worse."""
-    gamma = fitted.table.gamma
-    names, costs = extractor.input_names(gamma), importance(extractor, fitted, plan)
-    order = [int(k) for k in np.argsort([cost for cost, _ in costs], kind="stable") if costs[k][1] >= NEEDED]
-    order = order[: len(names) - 1]
-    base = weighted_mean(-fitted.log_prob, judged)
-    for _ in range(TRIES):
-        if not order:
+def _inputs(first: Judged) -> Extractor:
+    """Without the entries that bring nothing, as long as that is no worse."""
+    best, gamma, drop = first, first.pair[0], _unneeded(first)
+    for _ in itertools.repeat(None, TRIES):
+        if not drop:
             break
-        ignored = tuple(names[k] for k in sorted(order)) + extractor.ignores.get(gamma, ())
-        less = dataclasses.replace(extractor, ignores={**extractor.ignores, gamma: ignored})
-        if weighted_mean(-_trained(less, fitted, plan).log_prob, judged) <= base:
-            return less
-        order = order[: len(order) // 2]
-    return extractor
+        fewer = Judged(_without(best.extractor, gamma, drop), best.pair, best.plan)
+        if fewer.loss <= best.loss:
+            best, drop = fewer, _unneeded(fewer)
+        else:
+            drop = drop[: len(drop) // 2]
+    return best.extractor
 
 
-def importance(extractor: Extractor, fitted: Fitted, plan: Plan) -> list[tuple[float, float]]:
-    """(mean loss on held-out samples that shuffling costs, p-value that it costs something) of each entry of x."""
-    table = fitted.table
-    rows = np.flatnonzero(table.applies)
-    judged = np.where(table.applies, plan.validation, 0.0)
-    problems = dict(member_problems(extractor, table, plan, fitted.scaling))
-    judge = judges(plan, list(problems))
-    rng, found = np.random.default_rng([plan.seed, 71]), []
-    for k in range(table.x.shape[1]):
-        shuffled = rng.permutation(rows)
-        told = []
-        for nets, problem in zip(fitted.nets, problems.values(), strict=True):
-            x = problem.rows.x.copy()
-            x[rows, k] = problem.rows.x[shuffled, k]
-            changed = problem._replace(rows=problem.rows._replace(x=x))
-            plain = nets._replace(mean_state=None, variance_state=None)
-            arguments = (plain, changed)
-            mean, variance = PROGRAMS.get("told", outputs, arguments)(*arguments)
-            told.append((np.asarray(mean), np.asarray(variance)))
-        normal = (np.stack([mean for mean, _ in told]), np.stack([variance for _, variance in told]))
-        values = log_values(extractor, table, normal, (fitted.scaling, judge), fitted.rest)
-        after = values[0].sum(axis=1) + values[1].sum(axis=1)
-        found.append(paired_improvement(-after, -fitted.log_prob, judged))
-    return found
+def _unneeded(judged: Judged) -> list[str]:
+    """The entries that the test does not ask for, the least useful first; one is always left."""
+    names, costs = judged.extractor.input_names(judged.pair[0]), judged.costs()
+    level = needed(int((judged.judged > 0).sum()))
+    order = [names[k] for k in np.argsort([cost for cost, _ in costs], kind="stable") if costs[k][1] >= level]
+    return order[: len(names) - 1]

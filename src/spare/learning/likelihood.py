@@ -1,0 +1,72 @@
+"""What trained networks say about every transition, as log densities by property."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spare.batches import round_up
+from spare.density import object_log_density
+from spare.learning.extract import Extractor, Table
+from spare.learning.problems import Scaling
+from spare.learning.programs import PROGRAMS
+from spare.learning.rest import Rest, changes
+
+
+def log_values(
+    extractor: Extractor,
+    table: Table,
+    normal: tuple[np.ndarray, np.ndarray],
+    shared: tuple[Scaling, np.ndarray],
+    rest: Rest,
+) -> tuple[np.ndarray, np.ndarray]:
+    """log p(s' | s, a; T) of every transition, (n, Q) over predicted objects and over others; NaN where it is not for.
+
+    `normal` has mean and variance of each member in normalised units; `shared` the scaling, and which members (M, n)
+    judge each transition.
+
+    Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
+    origin: an absolute target minus that value is a change.
+    """
+    data, (scaling, judge) = extractor.experience, shared
+    slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
+    n, rows = len(data), len(data.values)
+    owner = np.repeat(np.arange(n), data.counts)
+    before = extractor.seen.values[:, dynamic]
+    mean, variance = (part[:, :n].astype(np.float64) for part in normal)
+    members, capacity = mean.shape[0], mean.shape[2]
+    size = round_up(rows)
+    centre = np.zeros((size, members, capacity, len(dynamic)), np.float32)
+    spread, held = np.ones_like(centre), np.zeros((size, members, capacity), bool)
+    shift = np.where(extractor.changes, 0.0, before)
+    for member in range(members):
+        absolute = scaling.y_mean + scaling.y_scale * mean[member, :, :slots]
+        centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
+        spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
+        held[:rows, member, :slots] = table.outputs.T & judge[member][owner, None]
+    change, moved = np.zeros((2, size, len(dynamic)), np.float32)
+    change[:rows] = extractor.seen.after - before
+    moved[:rows] = changes(data)
+    still = jax.tree.map(lambda part: part.astype(np.float32), rest.still(data.domain.resolutions))
+    arguments = (change, moved, held, centre, spread, still)
+    values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
+    predicted = np.any(table.outputs, axis=0, keepdims=True).T
+    parts = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
+    inside, outside = (np.add.reduceat(part, data.offsets[:-1], axis=0) for part in parts)
+    applies = table.applies[:, None]
+    return np.where(applies, inside, np.nan), np.where(applies, outside, np.nan)
+
+
+def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, still: Any) -> Any:
+    """log p of every object row from its own components, as changes from its value before: (R, Q)."""
+    _, members, slots, quantities = centre.shape
+    weight = jnp.full(members * slots, -jnp.log(float(members)))
+
+    def one(change: Any, moved: Any, held: Any, centre: Any, spread: Any) -> Any:
+        components = (weight, centre.reshape(-1, quantities), spread.reshape(-1, quantities))
+        return object_log_density(change, moved, held.reshape(-1), components, still)
+
+    return jax.vmap(one)(change, moved, held, centre, spread)
