@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -276,7 +277,8 @@ def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, ba
 
 
 def _phase_program(phase: Phase, training: Training, arguments: tuple[Any, ...]) -> Any:
-    return PROGRAMS.get(phase, functools.partial(run_phase, phase, training), arguments, training)
+    alone = dataclasses.replace(training, members=1, checked=0)  # ensembles of any size share their programs
+    return PROGRAMS.get(phase, functools.partial(run_phase, phase, alone), arguments, alone)
 
 
 def _compile_ahead(training: Training, nets: Nets, problem: Problem, draws: Sequence[Batches]) -> None:
