@@ -21,6 +21,7 @@ from spare.learning.api import make_extractor
 from spare.learning.presets import PRESETS
 from spare.periodic import nearest_images, show, shown_names, wrapped
 from spare.testing import check_domain, check_model
+from tests.learning.helpers import quick
 
 TURN = 2 * math.pi
 NOISE = 0.05
@@ -138,7 +139,8 @@ def learn(period: float | None) -> tuple[spare.Model, spare.Experience, float]:
     """(model of 600 transitions, 300 others, nats per yaw of their targets)."""
     domain = world(period)
     data = vanes(domain, 300, 2)
-    model = spare.fit(domain, vanes(domain, 600, 1), seed=0, max_references=0).model
+    chosen = quick(training={"hidden": (64, 64), "steps": 2000}, max_references=0)
+    model = spare.fit(domain, vanes(domain, 600, 1), seed=0, preset=chosen).model
     target = data.offsets[:-1] + data.objects[:, 0]
     return model, data, float(model.log_prob_values(data)[target, 2].mean())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from tests.strategies import plain
 
 
 @pytest.mark.parametrize("seed", [5, 14])
-def test_ignorance_is_the_variance_between_members_and_between_tied_rules(seed: int) -> None:
-    """Var E[s' | who speaks], by the oracle: each member of each firing rule speaks alone, all equally often."""
+def test_ignorance_is_disagreement_of_members_and_of_tied_rules(seed: int) -> None:
+    """By the oracle: each member of each firing rule speaks alone, all equally often.
+
+    Var E[s' | who speaks], and of each rule the mean of its members' variances less their geometric mean.
+    """
     drawn = pooled(seed)
     data = drawn.data[:60]
     noise, ignorance = drawn.model.uncertainty(data)
@@ -34,14 +38,18 @@ def test_ignorance_is_the_variance_between_members_and_between_tied_rules(seed: 
                 alone.rules[0].phi = copy.copy(rule.phi)
                 alone.rules[0].phi.members = [member]
                 weight = 1.0 / (len(firing) * len(rule.phi.members))
-                for key, (mean, _) in alone.moments(world, call).items():
-                    said.setdefault(key, []).append((weight, mean))
+                for key, (mean, variance) in alone.moments(world, call).items():
+                    said.setdefault(key, []).append((k, weight, mean, variance))
         several += any(len(parts) > 1 for parts in said.values())
         rows = slice(*data.offsets[i : i + 2])
         for (o, name), parts in said.items():
-            centre = sum(w * m for w, m in parts)
-            wanted = sum(w * (m - centre) ** 2 for w, m in parts)
-            assert ignorance[rows][o, names.index(name)] ** 2 == pytest.approx(wanted, rel=1e-3, abs=1e-6)
+            centre = sum(w * m for _, w, m, _ in parts)
+            wanted = sum(w * (m - centre) ** 2 for _, w, m, _ in parts)
+            for k in firing:
+                own = [variance for j, _, _, variance in parts if j == k]
+                typical = math.exp(sum(map(math.log, own)) / len(own))
+                wanted += (sum(own) / len(own) - typical) / len(firing)
+            assert ignorance[rows][o, names.index(name)] ** 2 == pytest.approx(wanted, rel=2e-3, abs=1e-6)
         if not firing:
             assert not ignorance[rows].any()
     assert several > 5

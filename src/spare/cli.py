@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,9 @@ COMMANDS: dict[str, type] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, run, and turn every expected error into one sentence and exit code 2."""
+    if list(sys.argv[1:] if argv is None else argv) == ["--version"]:
+        print(f"spare {importlib.metadata.version('spare-models')}")
+        return 0
     union: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())]  # noqa: UP007
     command: Any = tyro.cli(
         union,

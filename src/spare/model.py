@@ -193,8 +193,9 @@ class Model(eqx.Module):
     def uncertainty(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
         """(noise, ignorance), standard deviations, float32 (total, P): noise² + ignorance² is the predicted variance.
 
-        Ignorance is how far the members of an ensemble, or tied rules, disagree about the mean: more data shrink it,
-        and it grows where there were none. A rule with a single member cannot tell, and says 0.
+        Noise is what the members of an ensemble agree on, the geometric mean of their variances; ignorance is how far
+        they, or tied rules, disagree about the mean or the noise: more data shrink it, and it grows where there were
+        none. A rule with a single member cannot tell, and says 0.
         """
         noise, ignorance = self.moments(experience)[1], np.zeros_like(experience.values)
         columns = np.array(self.domain.dynamic)

@@ -294,13 +294,22 @@ class Rule(eqx.Module):
         return jnp.where(held, mean, here), jnp.where(held, spread, self.still().variance)
 
     def ignorance(self, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
-        """Var over members of E[s'[o, P] | member]: the part of the variance that is disagreement of the ensemble."""
+        """Var mu_m + mean v_m - exp(mean log v_m) over members m with mean mu_m and variance v_m of s'[o, P].
+
+        The part of the variance that is disagreement of the ensemble, about the mean or about the noise: far from all
+        data members are as far apart on the one as on the other.
+        """
         parts, members = self.components(scene, pointed), self.predictor.members
         weight = jnp.where(parts.mask, jnp.exp(parts.log_weight)[:, None], 0.0)
         weight = weight.reshape(members, -1, weight.shape[1], 1)
-        means = parts.mean.reshape(*weight.shape[:3], -1)
-        total = weight.sum(axis=1)
-        found = ((weight * means).sum(axis=1) / jnp.where(total > 0, total, 1.0)).var(axis=0)
+        total = weight.sum(axis=1, keepdims=True)
+        weight = weight / jnp.where(total > 0, total, 1.0)
+        means, variances = (part.reshape(*weight.shape[:3], -1) for part in (parts.mean, parts.variance))
+        mean = (weight * means).sum(axis=1)
+        own = (weight * (variances + jnp.square(means - mean[:, None]))).sum(axis=1)
+        typical = own.mean(axis=0)
+        ratio = jnp.where(own > 0, own / jnp.where(typical > 0, typical, 1.0), 1.0)
+        found = mean.var(axis=0) - typical * jnp.expm1(jnp.minimum(jnp.log(ratio).mean(axis=0), 0.0))
         return leave_variances(found, self._vectors(), self.place(scene)) if self.framed else found
 
     def sample(self, key: PRNGKeyArray, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:

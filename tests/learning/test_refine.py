@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
 
 import spare
-from spare.learning.api import FitResult, fit
+from spare.learning.api import FitResult, Task, fit, make_extractor
+from spare.learning.refine import Judged, needed
 from tests.learning.helpers import quick
 
 BEHIND = spare.Reference("behind", lambda o, p: o.x < p.x)
@@ -81,3 +84,46 @@ def test_a_refined_model_is_saved_and_predicts(results: tuple[FitResult, FitResu
     text = again.predict(data.states[0], data.actions[0]).explain()
     (line,) = [line for line in text.splitlines() if line.startswith("  inputs: ")]
     assert [part.split("=")[0] for part in line[10:].split(", ")] == ["force", "target.x", "target.weight"]
+
+
+def judged(count: int, name: str = "default", **more: Any) -> Judged:
+    """The rule with empty lists, trained for a moment on several folds."""
+    data = doors(count, 3)
+    chosen = quick(name, training={"hidden": (16,), "steps": 400} | more, folds=4, max_references=0)
+    extractor = make_extractor(data, "shove", chosen)
+    plan = Task(chosen, 0, 1).plan(data, extractor)
+    return Judged(extractor, (spare.Shell(1), spare.Shell(1)), plan)
+
+
+def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure() -> None:
+    """Asked again, networks say the same of every sample; few samples and much training make them too sure."""
+    sure = judged(24, "paper", hidden=(64, 64), epochs=100)
+    again = sure._log_values(sure._said(), 1.0).sum(axis=1)
+    np.testing.assert_allclose(again, sure.fitted.log_prob, rtol=1e-4, atol=1e-3)
+    assert sure.wider > 1
+    held = sure.judged > 0
+    assert sure.loss < -sure.fitted.log_prob[held].mean()
+
+
+def test_what_shuffling_costs() -> None:
+    """What decides costs, by the test; what does not, does not; five shuffles of forty samples say so already."""
+    one = judged(60)
+    costs = dict(zip(one.extractor.input_names(one.pair[0]), one.costs(), strict=True))
+    assert costs["force"][1] < 0.01
+    assert costs["target.angle"][1] < 0.01  # as a change, the new angle depends on the old one
+    assert costs["force"][0] > 4 * abs(costs["song"][0])
+
+
+def test_the_fewer_are_judged_the_weaker_the_evidence_that_keeps_an_entry() -> None:
+    assert [needed(count) for count in (10, 25, 100, 1000)] == [0.5, 0.2, 0.05, 0.05]
+
+
+def test_entries_that_never_vary_are_left_out() -> None:
+    """If none varies, one stays."""
+    data = doors(40, 4)
+    silent = dataclasses.replace(data, parameters=data.parameters * np.float32([1, 0]))
+    chosen = quick(training={"steps": 300, "members": 2}, max_references=0, refine=True, folds=2)
+    rule = fit(DOMAIN, silent, seed=0, preset=chosen).model.rules[0]
+    assert "song" in rule.ignores
+    same = data[np.zeros(40, int)]
+    assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names()
