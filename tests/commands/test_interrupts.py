@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import signal
 import subprocess
 import sys
+
+import pytest
 
 LOST = """
 import gc, os, signal, time
@@ -27,3 +33,40 @@ def test_an_interrupt_inside_the_garbage_collector_ends_the_command_without_a_tr
     done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 130
     assert done.stderr.strip() == "go on with this"
+
+
+HIDDEN = """
+import time
+from spare.commands.interrupts import ending_soon
+from spare.commands.live import SearchView
+
+view = SearchView("push", ("target",), 2)
+with ending_soon(lambda: "go on with this", grace=0.2):
+    view.{begin}
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:  # as compiled code would: it does not stop
+            pass
+"""
+
+
+@pytest.mark.parametrize("begin", ["round_started(1, 5)", "step_started('choosing inputs')"])
+def test_an_interrupted_progress_bar_gives_the_terminal_its_cursor_back(begin: str) -> None:
+    """In a real terminal, by a signal to a real process that does not stop by itself."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", HIDDEN.format(begin=begin)]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        seen = b""
+        while b"\x1b[?25l" not in seen:  # hidden
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+            while more := os.read(ours, 4096):
+                seen += more
+        assert process.wait(20) == 130
+    os.close(ours)
+    assert b"go on with this" in seen
+    assert seen.rfind(b"\x1b[?25h") > seen.rfind(b"\x1b[?25l")

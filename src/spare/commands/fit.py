@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -108,21 +109,25 @@ class Fit:
         rules, search = self._rules(), self._search()
         most = search.get("max_references", find_preset(self.preset).search.max_references)
 
-        def view(action: str) -> Any:
-            roles = data.domain.action(action).objects
-            return (SearchView if rules == 1 else ManyView)(action, roles, most, self.json)
+        with contextlib.ExitStack() as views:
 
-        return fit(
-            data.domain,
-            data,
-            seed=self.seed,
-            preset=self.preset,
-            rules=rules,
-            threads=self.threads,
-            listener=view,
-            memo=memo,
-            **search,
-        )
+            def view(action: str) -> Any:
+                roles = data.domain.action(action).objects
+                seen = (SearchView if rules == 1 else ManyView)(action, roles, most, self.json)
+                views.callback(seen.close)  # an interrupt, too, gives the terminal its cursor back
+                return seen
+
+            return fit(
+                data.domain,
+                data,
+                seed=self.seed,
+                preset=self.preset,
+                rules=rules,
+                threads=self.threads,
+                listener=view,
+                memo=memo,
+                **search,
+            )
 
 
 def describe(result: Any) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 GRACE = 1.0
 INTERRUPTED = 130
+SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
+"""Clears the line, which may hold half a progress bar, too."""
 
 
 def again(*more: str) -> str:
@@ -42,6 +44,8 @@ def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]
             pass
         if data and not stopped.wait(grace):
             print(tell(), file=sys.stderr, flush=True)
+            if os.isatty(2):  # sys.stderr may be a progress bar's, which hides the cursor
+                os.write(2, SHOW_CURSOR)
             os._exit(INTERRUPTED)
 
     hook = sys.unraisablehook

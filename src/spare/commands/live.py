@@ -46,7 +46,7 @@ class SearchView:
     def round_ended(self, number: int, round_: Round) -> None:
         """Close the bar and say what the round decided."""
         self.close()
-        if self.quiet:
+        if self.quiet or not round_.explored:
             return
         trained = sum(e.trained for e in round_.explored)
         skipped = len(round_.explored) - trained
@@ -61,6 +61,25 @@ class SearchView:
             text += f"; gain {round_.improvement:+.2f} nats (p = {round_.p_value:.2g}): {verdict}"
         print(f"{text}  ({round_.seconds:.1f} s)", file=sys.stderr)
 
+    def step_started(self, text: str) -> None:
+        """In a terminal, say what is being done."""
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        if self.quiet or not console.is_terminal:
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task(f"{self.action}: {text}", total=None)
+
+    def step_ended(self, text: str, seconds: float) -> None:
+        """Say what came of it."""
+        self.close()
+        if not self.quiet:
+            print(f"{text}  ({seconds:.1f} s)", file=sys.stderr)
+
     def close(self) -> None:
         """Stop the bar, if there is one."""
         if self._bar is not None:
@@ -74,12 +93,19 @@ class ManyView:
     def __init__(self, action: str, roles: tuple[str, ...], most: int, quiet: bool = False) -> None:
         self.action, self.roles, self.most, self.quiet = action, roles, most, quiet
         self._seconds: list[float] = []
+        self._search: SearchView | None = None
 
     def stage(self, text: str) -> SearchView:
         """A search begins."""
         if not self.quiet:
             print(f"{self.action}: {text}", file=sys.stderr)
-        return SearchView(self.action, self.roles, self.most, self.quiet)
+        self._search = SearchView(self.action, self.roles, self.most, self.quiet)
+        return self._search
+
+    def close(self) -> None:
+        """Stop the bar of the search, if there is one."""
+        if self._search is not None:
+            self._search.close()
 
     def iteration(self, done: Iteration, most: int) -> None:
         """Likelihood, how settled memberships are, the heaviest shell of each rule, the time that may remain."""

@@ -10,6 +10,7 @@ Every explored pair of lists stays in the result, with its loss and its default 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -79,11 +80,25 @@ class GreedySearch:
         """The trial, after the rest of the search has come to see its lists in the best way."""
         if self.judging is None:
             return trial
-        better = refine(self.extractor, trial.pair, self.judging)
-        if better is not self.extractor:
-            self.extractor = self.trials.extractor = better
-            self.finish = self.finish or self.trials.plan
+        with self._step_of("choosing inputs and targets") as told:
+            before = len(self.extractor.input_names(trial.explored.gamma))
+            better = refine(self.extractor, trial.pair, self.judging)
+            if better is not self.extractor:
+                self.extractor = self.trials.extractor = better
+                self.finish = self.finish or self.trials.plan
+            told.append(f"inputs: {len(better.input_names(trial.explored.gamma))} of {before} are used")
         return trial
+
+    @contextlib.contextmanager
+    def _step_of(self, text: str) -> Iterator[list[str]]:
+        """A step after the rounds, and what the listener is told of it."""
+        told: list[str] = []
+        begin = time.perf_counter()
+        if self.listener:
+            self.listener.step_started(text)
+        yield told
+        if self.listener:
+            self.listener.step_ended("; ".join(told), time.perf_counter() - begin)
 
     def _finished(self, trial: Trial) -> Trial:
         """The rule and the one with empty lists, trained as the result should be."""
@@ -91,8 +106,11 @@ class GreedySearch:
             return trial
         nothing = Shell(self.roles)
         pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
-        trained = fit_predictors(self.extractor, pairs, self.finish)
-        done = [self.trials.judged(fitted, self.finish) for fitted in trained]
+        members = self.finish.preset.training.members
+        with self._step_of("training what was found") as told:
+            trained = fit_predictors(self.extractor, pairs, self.finish)
+            done = [self.trials.judged(fitted, self.finish) for fitted in trained]
+            told.append(f"ensemble of {members}: loss {done[-1].explored.loss:.2f} on held-out samples")
         self.trials.empty = done[0]
         return done[-1]
 

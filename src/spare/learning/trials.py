@@ -103,6 +103,14 @@ class Listener(Protocol):
         """A round's verdict."""
         ...
 
+    def step_started(self, text: str) -> None:
+        """The lists are found; now this is done with them."""
+        ...
+
+    def step_ended(self, text: str, seconds: float) -> None:
+        """What came of it."""
+        ...
+
 
 KEPT = 64
 """How many trained candidates a search remembers: memory does not grow with their number."""
