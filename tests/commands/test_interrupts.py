@@ -42,10 +42,9 @@ from spare.commands.live import SearchView
 
 view = SearchView("push", ("target",), 2)
 with ending_soon(lambda: "go on with this", grace=0.2):
-    view.{begin}
-    while True:
+    for act in (lambda: view.{begin}, *[lambda: time.sleep(60)] * 9):
         try:
-            time.sleep(60)
+            act()
         except KeyboardInterrupt:  # as compiled code would: it does not stop
             pass
 """
