@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spare.atomic import replacing
-from spare.experiments.catalogue import EXPERIMENTS
+from spare.experiments.catalogue import BEYOND, EXPERIMENTS
 from spare.experiments.cells import Size
 from spare.experiments.claims import Claim
 from spare.experiments.experiment import Experiment
@@ -43,7 +43,8 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
         lines += ["", "## Cells that failed", ""]
         lines += [f"- {escape(shown(f'{name}: {reason}'), quote=False)}" for name, reason in summary.failed.items()]
     for one in experiments:
-        lines += ["", f"## {one.name}: {one.title}", "", f"**The paper.** {one.paper}", "", f"**Here.** {one.differs}"]
+        paper = [f"**The paper.** {one.paper}", ""] if one.name in EXPERIMENTS else []
+        lines += ["", f"## {one.name}: {one.title}", "", *paper, f"**Here.** {one.differs}"]
         for picture in [picture for picture in pictures[one.name] if not picture.name.endswith("-near")]:
             lines += ["", *(_grid(picture) if isinstance(picture, Grid) else _table(picture))]
     return "\n".join(lines) + "\n"
@@ -51,24 +52,31 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
 
 def command(experiments: Sequence[Experiment], size: Size) -> str:
     """What to type to make the run again."""
-    names = (
-        "all" if [one.name for one in experiments] == list(EXPERIMENTS) else " ".join(one.name for one in experiments)
-    )
-    return f"spare reproduce {names}" + " --quick" * (size.name == "quick")
+    chosen = [one.name for one in experiments]
+    quick = " --quick" * (size.name == "quick")
+    if chosen == list(BEYOND):
+        return f"spare bench samples{quick}"
+    return f"spare reproduce {'all' if chosen == list(EXPERIMENTS) else ' '.join(chosen)}{quick}"
 
 
 def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
-    lines = [f"`{command(experiments, size)}` wrote this page; `spare report results` makes one to look at."]
+    papers = any(one.name in EXPERIMENTS for one in experiments)
+    report = "; `spare report results` makes one to look at" if papers else ""
+    lines = [f"`{command(experiments, size)}` wrote this page{report}."]
     if size.name == "quick":
         lines += [
             "",
             f"**A quick look**: few runs on little data, trained for {size.effort:.0%} of the time. Its verdicts",
         ]
         lines += ["mean little; a run without `--quick` is what counts."]
+    runs = f"{size.test} unseen ones in each run; {size.seeds} runs of each figure"
+    if papers:
+        runs = f"{size.samples:,} training pushes (at most 15 % held out) and {runs}, {size.tables} of each table"
+    else:
+        runs = f"As many training pushes as is said (at most 15 % held out), the same for every learner, and {runs}"
     lines += [
         "",
-        f"{size.samples:,} training pushes (15 % of them validation) and {size.test} unseen ones in each run; "
-        f"{size.seeds} runs of each figure, {size.tables} of each table. All likelihoods are true nats, every variance "
+        f"{runs}. All likelihoods are true nats, every variance "
         f"includes the square of 1 mm, intervals are 95 % over runs. {summary.cells} cells took "
         f"{summary.seconds / 60:.0f} minutes of processor time in all, the simulation of data not counted.",
     ]

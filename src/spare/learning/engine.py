@@ -127,6 +127,28 @@ def initial_nets(training: Training, capacity: Capacity, sizes: tuple[int, int],
     return Nets(mean, variance, Moments.zero(mean), Moments.zero(variance))
 
 
+def grown(nets: Nets, parent: Nets, known: tuple[int, int]) -> Nets:
+    """Networks that first say what a parent says, which has the first `known` (inputs, outputs) of theirs.
+
+    W = 0 from further inputs; the weights to further outputs stay fresh.
+    """
+
+    def network(fresh: Network, old: Network) -> Network:
+        weights, biases = [np.array(one) for one in old.weights], [np.array(one) for one in old.biases]
+        weights[0][known[0] :] = 0.0
+        last = np.array(fresh.weights[-1])
+        columns = real_outputs(last.shape[1], known[1], 2 if fresh.skips else 1)
+        last[:, columns] = weights[-1][:, columns]
+        end = np.array(fresh.biases[-1])
+        end[columns] = biases[-1][columns]
+        layers: Any = ((*weights[:-1], last), (*biases[:-1], end))
+        return Network(*layers, fresh.activation, fresh.skips)
+
+    mean = network(nets.mean, parent.mean)
+    variance = network(nets.variance, parent.variance) if nets.variance and parent.variance else None
+    return nets._replace(mean=mean, variance=variance)
+
+
 def real_outputs(width: int, outputs: int, heads: int) -> np.ndarray:
     """Which columns of a padded last layer of that width are `outputs` real ones of each head."""
     return np.concatenate([head * (width // heads) + np.arange(outputs) for head in range(heads)])

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from spare.errors import FitError
-from spare.learning.engine import Capacity, Nets, Problem, initial_nets, real_outputs, train
+from spare.learning.engine import Capacity, Nets, Problem, grown, initial_nets, real_outputs, train
 from spare.learning.extract import Extractor, Table
 from spare.learning.likelihood import log_values
 from spare.learning.memo import Memo
@@ -110,6 +110,8 @@ class Plan:
     rules of a model: what a sample costs that a candidate of a search does not apply to. `effort` is the share of the
     schedule that is trained.
 
+    `parent` is a trained rule: candidates whose lists extend its own by one pointer begin with its networks.
+
     `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
     finished trainings between runs; `bystanders` is a prior on default variances, imagined objects per sample.
 
@@ -129,6 +131,7 @@ class Plan:
     folds: np.ndarray | None = None
     others: np.ndarray | None = None
     effort: float = 1.0
+    parent: Fitted | None = None
 
     def held_out(self, member: int) -> np.ndarray:
         """Which samples a member is validated on and not trained on, (n,)."""
@@ -191,7 +194,8 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
     digest.update(repr((extractor.changes.tolist(), extractor.ignores.get(table.gamma, ()))).encode())
     warm = plan.warm.get((table.gamma, table.delta))
     folds = () if plan.folds is None else (plan.folds,)
-    for part in (plan.training, plan.validation, *folds, *(_preserve(warm).values() if warm else ())):
+    earlier = [part for one in (warm, plan.parent) if one for part in _preserve(one).values()]
+    for part in (plan.training, plan.validation, *folds, *earlier):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:32]
 
@@ -250,6 +254,9 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
     shown, both = with_reflection(extractor, table, (weights, plan.validation))
     scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
+    parent = plan.parent if plan.parent and grows_from(table, plan.parent.table) else None
+    if parent:
+        scaling = parent.scaling.extended(scaling)
 
     def trained(member: int) -> tuple[Nets, np.ndarray, np.ndarray]:
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
@@ -257,6 +264,10 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
         if warm:
             old = warm.nets[member % len(warm.nets)]
             nets = nets._replace(mean=old.mean, variance=old.variance)
+        elif parent:
+            old = parent.nets[member % len(parent.nets)]
+            known = (parent.table.x.shape[1], parent.table.y.shape[1] * parent.table.y.shape[2])
+            nets = grown(nets, old, known)
         problem = member_problem(extractor, table, plan, scaling, member)
         return train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
 
@@ -276,6 +287,12 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
     )
     judge = judges(plan, numbers)
     return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
+
+
+def grows_from(table: Table, parent: Table) -> bool:
+    """Whether each list is the parent's, or the parent's and one pointer more: then so are x and y."""
+    pairs = ((table.gamma, parent.gamma), (table.delta, parent.delta))
+    return all(one == old or (len(one) == len(old) + 1 and tuple(one)[:-1] == tuple(old)) for one, old in pairs)
 
 
 def members_of(table: Table, plan: Plan) -> list[int]:

@@ -156,8 +156,9 @@ class GreedySearch:
             self.listener.round_started(0, 1)
         self.trials.anticipate([pair])
         # The first round of a climb does not depend on this one's outcome: it need not wait for it.
-        table = self.extractor.table(*pair)
-        self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0], race=True)
+        if not self.preset.search.warm:
+            table = self.extractor.table(*pair)
+            self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0], race=True)
         trial = self.trials.train([pair])[0]
         if self.trials.empty is None:
             self.trials.empty = trial
@@ -186,7 +187,7 @@ class GreedySearch:
         wanted, skipped = self.trials.screen(current.fitted.table, pairs)
         if self.listener:
             self.listener.round_started(number, len(wanted))
-        trials, behind = self.trials.race(wanted)
+        trials, behind = self.trials.race(wanted, current.fitted)
         best, accepted, test = self._judge(rival, trials)
         round_ = self.trials.round([*(t.explored for t in trials), *behind, *skipped], best, accepted, test, begin)
         if self.listener:

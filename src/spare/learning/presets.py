@@ -92,6 +92,7 @@ class Search:
                     auto: as many as bring the judged samples to 150, at most 6
     `screen`        the share of the training that each candidate of a round gets, on one fold; the best four are then
                     trained in full and judged. 1 with one fold: all are trained in full
+    `warm`          candidates of a heat start from the networks of the list that they extend, with half the training
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
     `refine`        when the lists are found: which properties are better predicted as new values and which as changes,
@@ -106,6 +107,7 @@ class Search:
     prune: bool = True
     folds: int | Literal["auto"] = 1
     screen: float = 1.0
+    warm: bool = False
     delta: Delta = "same"
     refine: bool = False
 

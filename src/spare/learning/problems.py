@@ -26,6 +26,11 @@ class Scaling:
     y_mean: np.ndarray
     y_scale: np.ndarray
 
+    def extended(self, longer: Scaling) -> Scaling:
+        """This scaling where it is defined, and the longer one's for the inputs and slots that it has more."""
+        both = ((getattr(self, f.name), getattr(longer, f.name)) for f in dataclasses.fields(self))
+        return Scaling(*(np.concatenate([mine, theirs[len(mine) :]]) for mine, theirs in both))
+
 
 def capacity_for(extractor: Extractor, longest: int) -> Capacity:
     """The shape that every rule with at most `longest` references fits into."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from spare.errors import FitError
 from spare.learning.extract import Extractor, Table
-from spare.learning.fit import Fitted, Pair, Plan, training_call
+from spare.learning.fit import Fitted, Pair, Plan, grows_from, training_call
 from spare.learning.rest import changes, default_variance, fit_rest, plain_rest
 from spare.learning.statistics import weighted_mean
 from spare.learning.threads import cores
@@ -168,6 +168,7 @@ class Trials:
         self._coming: dict[tuple[Pair, bool], concurrent.futures.Future[Fitted]] = {}
         self._known: dict[Pair, Trial] = {}
         self._heat = _heat(plan)
+        self._parent: Fitted | None = None
 
     def __enter__(self) -> Trials:
         threads = self.plan.threads or cores()
@@ -220,7 +221,9 @@ class Trials:
         heat = race and self._races(pairs)
         for pair in pairs:
             if self._pool is not None and (pair, heat) not in self._coming:
-                self._coming[pair, heat] = self._pool.submit(training_call(self.extractor, pair, self._plan(heat)))
+                self._coming[pair, heat] = self._pool.submit(
+                    training_call(self.extractor, pair, self._plan(heat, pair))
+                )
 
     def train(self, pairs: Sequence[Pair]) -> list[Trial]:
         """LearnDist for each pair, and its loss on every sample; what this search has trained before is not again."""
@@ -232,13 +235,15 @@ class Trials:
             self._known.pop(next(iter(self._known)))
         return found
 
-    def race(self, pairs: Sequence[Pair]) -> tuple[list[Trial], list[Explored]]:
+    def race(self, pairs: Sequence[Pair], parent: Fitted | None = None) -> tuple[list[Trial], list[Explored]]:
         """(trained candidates, explored ones that fell behind): a heat with less training on one fold, then a final.
 
-        Three candidates go straight to the final.
+        Four candidates go straight to the final. In a warm search, those that extend the `parent` begin with its
+        networks.
         """
         if not self._races(pairs):
             return self.train(pairs), []
+        self._parent = parent if self.preset.search.warm else None
         heat = [self.judged(fitted, self._heat) for fitted in self._fitted(pairs, heat=True)]
         order = np.argsort([trial.explored.loss for trial in heat], kind="stable")
         behind = [self._heard(heat[k]).explored for k in sorted(order[FINALISTS:])]
@@ -253,14 +258,18 @@ class Trials:
             self.listener.candidate_done(trial.explored)
         return trial
 
-    def _plan(self, heat: bool) -> Plan:
-        return self._heat if heat and self._heat is not None else self.plan
+    def _plan(self, heat: bool, pair: Pair) -> Plan:
+        if not heat or self._heat is None:
+            return self.plan
+        if self._parent is None or not grows_from(self.extractor.table(*pair), self._parent.table):
+            return self._heat
+        return dataclasses.replace(self._heat, parent=self._parent, effort=self._heat.effort / 2)
 
     def _fitted(self, pairs: Sequence[Pair], heat: bool = False) -> Iterator[Fitted]:
         self.anticipate(pairs, race=heat)
         for pair in pairs:
             coming = self._coming.pop((pair, heat), None)
-            yield coming.result() if coming else training_call(self.extractor, pair, self._plan(heat))()
+            yield coming.result() if coming else training_call(self.extractor, pair, self._plan(heat, pair))()
 
     def judged(self, fitted: Fitted, plan: Plan | None = None) -> Trial:
         """Losses on every sample; where the rule does not apply, as the paper's footnote says."""
