@@ -121,7 +121,7 @@ def test_the_fewer_are_judged_the_weaker_the_evidence_that_keeps_an_entry() -> N
 def test_entries_that_never_vary_are_left_out() -> None:
     """If none varies, one stays."""
     data = doors(40, 4)
-    silent = dataclasses.replace(data, parameters=data.parameters * np.float32([1, 0]))
+    silent = dataclasses.replace(data, parameters=data.parameters * np.array([1, 0], np.float32))
     chosen = quick(training={"steps": 300, "members": 2}, max_references=0, refine=True, folds=2)
     rule = fit(DOMAIN, silent, seed=0, preset=chosen).model.rules[0]
     assert "song" in rule.ignores

@@ -141,8 +141,7 @@ def grown(nets: Nets, parent: Nets, known: tuple[int, int]) -> Nets:
         last[:, columns] = weights[-1][:, columns]
         end = np.array(fresh.biases[-1])
         end[columns] = biases[-1][columns]
-        layers: Any = ((*weights[:-1], last), (*biases[:-1], end))
-        return Network(*layers, fresh.activation, fresh.skips)
+        return Network((*weights[:-1], last), (*biases[:-1], end), fresh.activation, fresh.skips)
 
     mean = network(nets.mean, parent.mean)
     variance = network(nets.variance, parent.variance) if nets.variance and parent.variance else None

@@ -99,7 +99,8 @@ class Judged:
         """log p of every sample, by property, (n, Q)."""
         judge = judges(self.plan, list(self._problems))
         normal, shared = (said[0], said[1] * wider**2), (self.fitted.scaling, judge)
-        return sum(log_values(self.extractor, self.fitted.table, normal, shared, self.fitted.rest))
+        inside, outside = log_values(self.extractor, self.fitted.table, normal, shared, self.fitted.rest)
+        return inside + outside
 
     def costs(self) -> list[tuple[float, float]]:
         """(mean loss on held-out samples that shuffling costs, p-value that it costs something) of each entry of x."""
