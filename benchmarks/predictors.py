@@ -1,4 +1,4 @@
-"""What a rule's predictor could be: other families beside the two networks of preset `default`, with the lists given.
+"""What a rule's predictor could be: other families beside a mean and a variance network, with the lists given.
 
     python benchmarks/predictors.py [--counts 30 100 1000] [--seeds 5] [--data results-samples/data] [--out page.md]
 
@@ -51,8 +51,8 @@ class Family:
 
 
 FAMILIES = {
-    "a mean and a variance net (`default`)": Family(),
-    "one residual net for both": Family("residual"),
+    "a mean and a variance net (candidates of `default`)": Family(),
+    "one residual net for both (the ensemble of `default`)": Family("residual"),
     "with offsets between slots as inputs": Family(offsets=True),
     "two Gaussians, one mean": Family("wide"),
     "two Gaussians, two means": Family("two"),

@@ -12,7 +12,7 @@ from scipy.special import stdtr
 
 import spare
 from spare.domains import toy
-from spare.learning.api import FitResult, fit, split_weights
+from spare.learning.api import FitResult, fit, fold_masks, split_weights
 from spare.learning.greedy import _without_one
 from spare.learning.presets import PRESETS
 from spare.learning.programs import PROGRAMS
@@ -76,10 +76,13 @@ def test_members_replace_a_set_that_came_first() -> None:
 # -- every loss in the history is that of a model one can use ------------------------------------------------------
 
 
-@pytest.mark.parametrize("treatment", ["empty", "covariance"])
-def test_losses_are_those_of_the_models(treatment: str) -> None:
-    """Samples that a rule does not cover included, in both of the paper's ways (some targets have no one behind)."""
-    result = search(0, inapplicable=treatment, stop="paper", prune=False)
+@pytest.mark.parametrize(("treatment", "refine"), [("empty", False), ("covariance", False), ("empty", True)])
+def test_losses_are_those_of_the_models(treatment: str, refine: bool) -> None:
+    """Samples that a rule does not cover included, in both of the paper's ways (some targets have no one behind).
+
+    What was found later about inputs and targets does not change a round's model.
+    """
+    result = search(0, inapplicable=treatment, stop="paper", prune=False, refine=refine)
     data = queue(0)
     _, validation = split_weights(data.weights, 0.15, 5)
     held = data[np.flatnonzero(validation)]
@@ -274,3 +277,27 @@ def test_presets_are_left_as_they_are() -> None:
     before = dataclasses.asdict(PRESETS["default"])
     search()
     assert dataclasses.asdict(PRESETS["default"]) == before
+
+
+def test_a_candidate_for_a_single_sample_is_skipped() -> None:
+    """Its only sample is held out somewhere: there it could not be trained, or would be judged by those who saw it."""
+    several = {name: (lambda o, p, k=k: o.x > k * p.x) for k, name in enumerate("abcde", 1)}
+    references = [spare.Reference(name, formula) for name, formula in several.items()]
+    domain = spare.Domain(
+        "rare",
+        properties=[spare.Property("x", resolution=0.01), spare.Property("tag", static=True)],
+        references=[*references, spare.Reference("rare", lambda o, p: o.tag > 8)],
+        actions=[spare.Action("go", objects=("t",))],
+    )
+    rng, builder, ids = np.random.default_rng(0), spare.Builder(domain), ("p", "q", "r")
+    for i in range(20):
+        values = np.column_stack([rng.uniform(0, 5, 3), rng.integers(0, 8, 3)])
+        values[1, 1] = 9 if i == int(np.flatnonzero(fold_masks(20, 0.15, 1, 0)[0])[0]) else 0
+        after = values + np.array([[1 + rng.normal(0, 0.02), 0], [0, 0], [0, 0]])
+        builder.add(spare.State(ids, values), spare.ActionCall("go", ("p",)), spare.State(ids, after))
+    chosen = quick(training={"steps": 50}, max_references=1, folds="auto", screen=1 / 3)
+    result = fit(domain, builder.build(), seed=0, preset=chosen)
+    (skipped,) = [e for e in searches(result)[0].explored if e.gamma.show(("t",)) == "rare(t) -> b1"] or [
+        e for r in searches(result)[0].rounds for e in r.explored if e.gamma.show(("t",)) == "rare(t) -> b1"
+    ]
+    assert skipped.note == "applies to too few training samples"

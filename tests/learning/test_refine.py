@@ -127,3 +127,25 @@ def test_entries_that_never_vary_are_left_out() -> None:
     assert "song" in rule.ignores
     same = data[np.zeros(40, int)]
     assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names()
+
+
+def test_what_tells_an_image_from_its_original_is_kept() -> None:
+    """Always shoved along 0.5 rad, in a wind along x: sin(heading) is constant, but not in the mirror."""
+    frame = spare.Frame(origin=lambda t, a: (t.x, t.y), heading=lambda t, a: a.h, vectors=(("x", "y"),), mirror=True)
+    domain = spare.Domain(
+        "wind",
+        properties=[spare.Property(name, resolution=0.01) for name in ("x", "y")],
+        references=[],
+        actions=[spare.Action("shove", objects=("t",), parameters=("h", "d"), frame=frame)],
+    )
+    rng, builder = np.random.default_rng(0), spare.Builder(domain)
+    for _ in range(80):
+        here, d = rng.uniform(-1, 1, (1, 2)), rng.uniform(0.1, 0.5)
+        there = here + d * np.array([np.cos(0.5), np.sin(0.5)]) + [0.3, 0] + rng.normal(0, 0.02, (1, 2))
+        call = spare.ActionCall("shove", ("p",), (0.5, float(d)))
+        builder.add(spare.State(("p",), here), call, spare.State(("p",), there))
+    chosen = quick(training={"steps": 600, "hidden": (32,), "members": 2}, max_references=0, refine=True, folds=2)
+    model = fit(domain, builder.build(), seed=0, preset=chosen).model
+    assert any(name.startswith("sin(") for name in model.rules[0].input_names())
+    assert "h" in model.rules[0].ignores
+    assert model.log_prob(builder.build()).mean() > 4

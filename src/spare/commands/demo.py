@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -63,7 +64,9 @@ class Demo:
         from spare.experiments.methods import MEMBERS
 
         start = time.perf_counter()
-        how = spare.fit(push.domain, train, seed=self.seed, listener=self._view)
+        view = SearchView("push", push.domain.action("push").objects, 4)
+        with contextlib.closing(view):
+            how = spare.fit(push.domain, train, seed=self.seed, listener=lambda _: view)
         seconds = {"spare": time.perf_counter() - start}
         how.model.save(self.out / "model.spare")
         with replacing(self.out / "rules.svg") as target:
@@ -80,11 +83,6 @@ class Demo:
             models[name] = learn()
             seconds[name] = time.perf_counter() - start
         return models, seconds, how
-
-    def _view(self, action: str) -> SearchView:
-        from spare.domains import push
-
-        return SearchView(action, push.domain.action(action).objects, 4)
 
     def _compare(self, models: dict[str, Any], seconds: dict[str, float], test: Any) -> dict[str, Any]:
         """Scores of every method, printed as a table and written to evaluation.json."""

@@ -97,6 +97,7 @@ class ManyView:
 
     def stage(self, text: str) -> SearchView:
         """A search begins."""
+        self.close()
         if not self.quiet:
             print(f"{self.action}: {text}", file=sys.stderr)
         self._search = SearchView(self.action, self.roles, self.most, self.quiet)

@@ -39,7 +39,7 @@ def _short(value: Any) -> str:
 class Size:
     """How large a run is.
 
-    samples, test   training pushes (15 % of them validation) and unseen ones
+    samples, test   training pushes (at most 15 % held out) and unseen ones
     seeds, tables   runs of each figure and of each table
     extras          numbers of extra blocks in figures 4b, 6, 7 and in `mixed`
     counts, many    training pushes in figure 4c; `many` for the baselines

@@ -69,7 +69,7 @@ def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> li
             f"**A quick look**: few runs on little data, trained for {size.effort:.0%} of the time. Its verdicts",
         ]
         lines += ["mean little; a run without `--quick` is what counts."]
-    runs = f"{size.test} unseen ones in each run; {size.seeds} runs of each figure"
+    runs = f"{size.test} unseen ones in each run; {size.seeds} runs, if nothing else is said"
     if papers:
         runs = f"{size.samples:,} training pushes (at most 15 % held out) and {runs}, {size.tables} of each table"
     else:

@@ -212,7 +212,7 @@ EXPERIMENTS = (
         "samples",
         "Likelihood from few training pushes",
         NONE,
-        "All learn from the same pushes with the same validation share; the graph network in the action's frame, as "
+        "All learn from the same pushes; the graph network in the action's frame, as "
         "ours, with an ensemble of as many members, and among four extra blocks without a frame too. `SPARE` searches "
         "for its lists.",
         cells,

@@ -146,7 +146,7 @@ EXPERIMENT = Experiment(
     "Worlds of other kinds",
     "The paper has no such experiment.",
     "Trays that carry what stands on them, billiard balls, flights with connections (`spare.domains.worlds`). All "
-    "learn from the same transitions with the same validation share. Every state of a world has the same number of "
+    "learn from the same transitions. Every state of a world has the same number of "
     "objects, since the flat network needs that. `At least as good` allows for 0.05 nats per value.",
     cells,
     pictures,

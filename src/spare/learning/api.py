@@ -170,7 +170,10 @@ class Task:
     def plan(
         self, data: Experience, extractor: Extractor, members: int | None = None, training: Training | None = None
     ) -> Plan:
-        """The training plan for all of `data`, a validation share held out; `members` as the search has folds."""
+        """The plan for all of `data`: `members` networks (as many as the search has folds), trained so (as candidates).
+
+        Each holds out the search's validation share, or what `training.checked` says if that is less.
+        """
         search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
         count = members or search.folds_for(len(data))
         training = dataclasses.replace(training or self.preset.training, members=count)

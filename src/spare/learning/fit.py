@@ -254,7 +254,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
     shown, both = with_reflection(extractor, table, (weights, plan.validation))
     scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
     sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
-    parent = plan.parent if plan.parent and grows_from(table, plan.parent.table) else None
+    parent = plan.parent if plan.parent and not warm and grows_from(table, plan.parent.table) else None
     if parent:
         scaling = parent.scaling.extended(scaling)
 
@@ -272,6 +272,8 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
         return train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
 
     numbers = members_of(table, plan)
+    if not numbers:
+        raise FitError(f"rule [{name}]: every member holds out all samples that it applies to; hold out fewer")
     done = in_parallel([functools.partial(trained, member) for member in numbers], threads)
     members, means, variances = zip(*done, strict=True)
     normal = (np.stack(means), np.stack(variances))

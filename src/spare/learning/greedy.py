@@ -64,30 +64,42 @@ class GreedySearch:
                 trial, more = self._prune_and_climb(trial, more, moves)
                 if self.preset.search.stop == "paired" and self.preset.search.delta == "same":
                     trial, more = self._look_inside_sets(trial, more, moves)
-        trial = self._finished(self._refined(trial))
-        empty = self.trials.empty.fitted if self.trials.empty else trial.fitted
+        trial, last = self._finished(trial, self._refined(trial))
         return SearchResult(
             self.extractor.action,
             trial.explored,
-            (trial.fitted, empty),
+            (trial.fitted, last.empty.fitted if last.empty else trial.fitted),
             (*rounds, *more),
             tuple(self.trials.explored),
             trial.losses,
-            self.trials.model(trial),
+            last.model(trial),
         )
 
-    def _refined(self, trial: Trial) -> Trial:
-        """The trial, after the rest of the search has come to see its lists in the best way."""
+    def _refined(self, trial: Trial) -> Extractor:
+        """How the lists that were found are best seen and predicted."""
         if self.judging is None:
-            return trial
+            return self.extractor
         with self._step_of("choosing inputs and targets") as told:
-            before = len(self.extractor.input_names(trial.explored.gamma))
             better = refine(self.extractor, trial.pair, self.judging)
-            if better is not self.extractor:
-                self.extractor = self.trials.extractor = better
-                self.finish = self.finish or self.trials.plan
-            told.append(f"inputs: {len(better.input_names(trial.explored.gamma))} of {before} are used")
-        return trial
+            counts = [len(one.input_names(trial.explored.gamma)) for one in (better, self.extractor)]
+            told.append(f"inputs: {counts[0]} of {counts[1]} are used")
+        return better
+
+    def _finished(self, trial: Trial, extractor: Extractor) -> tuple[Trial, Trials]:
+        """The rule and the one with empty lists, trained as the result should be, and who judges them.
+
+        The search's own judge stays as it was: its rounds can still be asked for their models.
+        """
+        if self.finish is None and extractor is self.extractor:
+            return trial, self.trials
+        last, nothing = Trials(extractor, self.finish or self.trials.plan), Shell(self.roles)
+        with self._step_of("training what was found") as told:
+            pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
+            trained = fit_predictors(extractor, pairs, last.plan)
+            last.empty = last.judged(trained[0])
+            done = last.judged(trained[-1])
+            told.append(f"ensemble of {len(done.fitted.nets)}: loss {done.explored.loss:.2f} on held-out samples")
+        return done, last
 
     @contextlib.contextmanager
     def _step_of(self, text: str) -> Iterator[list[str]]:
@@ -99,20 +111,6 @@ class GreedySearch:
         yield told
         if self.listener:
             self.listener.step_ended("; ".join(told), time.perf_counter() - begin)
-
-    def _finished(self, trial: Trial) -> Trial:
-        """The rule and the one with empty lists, trained as the result should be."""
-        if self.finish is None:
-            return trial
-        nothing = Shell(self.roles)
-        pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
-        members = self.finish.preset.training.members
-        with self._step_of("training what was found") as told:
-            trained = fit_predictors(self.extractor, pairs, self.finish)
-            done = [self.trials.judged(fitted, self.finish) for fitted in trained]
-            told.append(f"ensemble of {members}: loss {done[-1].explored.loss:.2f} on held-out samples")
-        self.trials.empty = done[0]
-        return done[-1]
 
     # -- moves --------------------------------------------------------------------------------------------------
 

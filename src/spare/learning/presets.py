@@ -162,8 +162,9 @@ class Preset:
 
     def judging(self) -> Training:
         """Networks like those of the ensemble, on the schedule of the candidates: to choose inputs and targets by."""
-        schedule = {"steps": self.training.steps, "learning_rate": self.training.learning_rate, "checked": 0}
-        return dataclasses.replace(self.last, **schedule)
+        mine = self.training
+        schedule = {"steps": mine.steps, "epochs": mine.epochs, "learning_rate": mine.learning_rate}
+        return dataclasses.replace(self.last, checked=0, **schedule)
 
     def for_many(self) -> Preset:
         """The same for rules that compete for samples.
@@ -173,9 +174,8 @@ class Preset:
         measured.
         """
         training = dataclasses.replace(self.training, surprises=False)
-        final = self.final and dataclasses.replace(
-            training, steps=self.final.steps, learning_rate=self.final.learning_rate, members=self.final.members
-        )
+        schedule = ("steps", "epochs", "learning_rate", "members")
+        final = self.final and dataclasses.replace(training, **{name: getattr(self.final, name) for name in schedule})
         search = dataclasses.replace(self.search, refine=False)
         return dataclasses.replace(self, training=training, final=final, search=search)
 

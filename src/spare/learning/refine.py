@@ -26,6 +26,7 @@ from spare.learning.engine import Problem, outputs
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Pair, Plan, fit_predictors, judges, member_problem, members_of
 from spare.learning.likelihood import log_values
+from spare.learning.problems import with_reflection
 from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.references import Shell
@@ -48,9 +49,10 @@ def refine(extractor: Extractor, pair: Pair, plan: Plan) -> Extractor:
     table = extractor.table(*pair)
     if not (np.where(table.applies, plan.validation, 0.0) > 0).any():
         return extractor
-    used = table.x[table.applies & (plan.training + plan.validation > 0)]
+    weights = np.where(table.applies, plan.training + plan.validation, 0.0)
+    shown, (used, _) = with_reflection(extractor, table, (weights, weights))  # what is constant may tell its image
     names = extractor.input_names(pair[0])
-    still = [name for name, spread in zip(names, np.ptp(used, axis=0), strict=True) if spread == 0]
+    still = [name for name, spread in zip(names, np.ptp(shown.x[used > 0], axis=0), strict=True) if spread == 0]
     chosen = _without(extractor, pair[0], still) if 0 < len(still) < len(names) else extractor
     return _inputs(_targets(Judged(chosen, pair, plan)))
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from spare.errors import FitError
 from spare.learning.extract import Extractor, Table
-from spare.learning.fit import Fitted, Pair, Plan, grows_from, training_call
+from spare.learning.fit import Fitted, Pair, Plan, grows_from, members_of, training_call
 from spare.learning.rest import changes, default_variance, fit_rest, plain_rest
 from spare.learning.statistics import weighted_mean
 from spare.learning.threads import cores
@@ -199,10 +199,12 @@ class Trials:
         return wanted, skipped
 
     def _useless(self, parent: Table, pair: Pair) -> str:
-        """Why a longer pair cannot be better: no sample, or the same objects as a slot before wherever it applies."""
+        """Why a longer pair cannot be better: too few samples, or the same objects as a slot before on each of them."""
         table, used = self.extractor.table(*pair), self.training > 0
         if not table.applies[used].any():
             return "applies to no training sample"
+        if len(members_of(table, self.plan)) < self.plan.preset.training.members:
+            return "applies to too few training samples"
         if bool(np.any(table.applies[used] != parent.applies[used])):
             return ""
         roles = self.extractor.experience.domain.action(self.extractor.action).objects
