@@ -311,8 +311,7 @@ class Trials:
         """
         assert self.empty is not None
         behind = self.empty.fitted
-        few = ((self.training > 0) & uncovered).sum() < FEW
-        if few or not self.preset.training.surprises:
+        if not self.preset.training.surprises or ((self.training > 0) & uncovered).sum() < FEW:
             return behind
         data = self.extractor.experience
         outside = ~np.any(behind.table.outputs, axis=0, keepdims=True).T
@@ -346,6 +345,5 @@ class Trials:
         begin: float,
     ) -> Round:
         """The record of one round that began at `begin`."""
-        seconds = time.perf_counter() - begin
-        build = functools.partial(self.model, best) if best is not None else None
-        return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, build)
+        timing = (time.perf_counter() - begin, functools.partial(self.model, best) if best is not None else None)
+        return Round(tuple(explored), best.explored if best else None, accepted, *test, *timing)
