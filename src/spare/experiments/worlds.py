@@ -138,7 +138,7 @@ def _claim(results: Results, world: str, samples: int, rival: str, part: str) ->
         f"World {world}, {samples:,} transitions, {PARTS[part]}: SPARE is at least as good as {LABELS[rival]}",
         f"nats per value of {PARTS[part]}: spare - {rival}",
         "ours",
-    ).above(differences(*sides), -SLACK)
+    ).above(differences(*sides), -SLACK, typical=rival == "flat")  # now and then a flat network is far too sure
 
 
 EXPERIMENT = Experiment(
