@@ -217,6 +217,8 @@ class OracleRule:
     inputs: list[str]
     ignored: frozenset[int] = frozenset()  # entries of x, by position
     surprises: dict[str, tuple[float, float]] | None = None  # (share, variance)
+    added: dict[tuple[int, str], set[int]] = dataclasses.field(default_factory=dict)  # (pointer, aggregator) -> which
+    together: tuple[list[list[float]], list[float]] | None = None  # loadings by slot and property, shares apart
 
     def score(self, world: World, call: Call) -> int:
         if call.action != self.action:
@@ -230,14 +232,50 @@ class OracleRule:
         result = list(call.parameters)
         for target in call.objects:
             result += self.language.shown(world[target], self.inputs)
-        for members, (name, _) in zip(held[len(call.objects) :], self.gamma, strict=True):
+        position, ignored = len(result), self.ignored
+        result = [value for k, value in enumerate(result) if k not in ignored]
+        for pointer, (members, (name, _)) in enumerate(zip(held[len(call.objects) :], self.gamma, strict=True)):
             for how in self.language.aggregators[name]:
-                if how == "count":
-                    result.append(float(len(members)))
-                else:
-                    rows = [self.language.shown(world[o], self.inputs) for o in sorted(members)]
-                    result += [aggregate(list(column), how) for column in zip(*rows, strict=True)]
-        return [value for k, value in enumerate(result) if k not in self.ignored]
+                numbers = self.summary(world, members, how)
+                result += [value for k, value in enumerate(numbers, position) if k not in ignored]
+                position += len(numbers)
+            for how in ("mean", "max", "min", "sum", "count"):
+                numbers = self.summary(world, members, how)
+                result += [numbers[k] for k in sorted(self.added.get((pointer, how), ()))]
+        return result
+
+    def summary(self, world: World, members: set[int], how: str) -> list[float]:
+        """What an aggregator says of a set."""
+        if how == "count":
+            return [float(len(members))]
+        rows = [self.language.shown(world[o], self.inputs) for o in sorted(members)]
+        return [aggregate(list(column), how) for column in zip(*rows, strict=True)]
+
+    def loadings(self, world: World, call: Call) -> dict[tuple[int, str], float]:
+        """How much a value has in common with those of other objects, for each that the rule predicts."""
+        if self.together is None:
+            return {}
+        held, mixtures = slots(self.language.relations, world, call.objects, self.delta), self.mixtures(world, call)
+        result = {}
+        for o in sorted(set().union(*held)):
+            speaking = [j for j, members in enumerate(held) if o in members]
+            for q, name in enumerate(self.language.dynamic):
+                mean = math.fsum(w * m for w, m, _ in mixtures[o, name])
+                variance = math.fsum(w * (v + (m - mean) ** 2) for w, m, v in mixtures[o, name])
+                own = math.fsum(self.together[0][j][q] for j in speaking) / len(speaking)
+                result[o, name] = own * math.sqrt(1 - self.language.resolution[name] ** 2 / variance)
+        return result
+
+    def beyond(self, world: World, call: Call, after: World) -> float:
+        """log p(s') minus the sum of the values' own: Gaussian copulas with the whole covariance written out."""
+        loads, mixtures, total = self.loadings(world, call), self.mixtures(world, call), 0.0
+        for name, apart in zip(self.language.dynamic, self.together[1] if self.together else (), strict=False):
+            keys = [key for key in loads if key[1] == name]
+            scores = [normal_score(mixtures[key], getattr(after[key[0]], name)) for key in keys]
+            joint = log_correlated(scores, [loads[key] for key in keys])
+            shared = math.exp(joint - math.fsum(log_normal(z, 0.0, 1.0) for z in scores))
+            total += math.log((1 - apart) * shared + apart)
+        return total
 
     def mixtures(self, world: World, call: Call) -> dict[tuple[int, str], Mixture]:
         """p(s'[o, P]) as a list of weighted Gaussians, for every object and changeable property."""
@@ -279,6 +317,32 @@ def log_mixture(mixture: Mixture, value: float) -> float:
     return log_sum_exp([math.log(w) + log_normal(value, m, v) for w, m, v in mixture])
 
 
+def normal_score(mixture: Mixture, value: float) -> float:
+    """The score whose normal distribution function is the mixture's at `value`, by bisection of the smaller tail."""
+    below = math.fsum(w * 0.5 * math.erfc((m - value) / math.sqrt(2 * v)) for w, m, v in mixture)
+    above = math.fsum(w * 0.5 * math.erfc((value - m) / math.sqrt(2 * v)) for w, m, v in mixture)
+    low, high = 0.0, 13.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if 0.5 * math.erfc(middle / math.sqrt(2)) > min(below, above) else (low, middle)
+    return -low if below < above else low
+
+
+def log_correlated(scores: list[float], loads: list[float]) -> float:
+    """log N(z; 0, C) with C = a a' off the diagonal and 1 on it, by Gaussian elimination one variable at a time."""
+    size = len(scores)
+    rest = [[1.0 if i == j else loads[i] * loads[j] for j in range(size)] for i in range(size)]
+    z, total = list(scores), 0.0
+    for k in range(size):
+        total += log_normal(z[k], 0.0, rest[k][k])
+        for i in range(k + 1, size):
+            slope = rest[i][k] / rest[k][k]
+            z[i] -= slope * z[k]
+            for j in range(k + 1, size):
+                rest[i][j] -= slope * rest[k][j]
+    return total
+
+
 @dataclasses.dataclass
 class OracleModel:
     """Eq. 1: the mean of the joints of the best rules, or everything stays."""
@@ -308,10 +372,11 @@ class OracleModel:
         return [still]
 
     def log_prob(self, world: World, call: Call, after: World) -> float:
-        joints = self.joints(world, call)
+        firing = self.firing(world, call)
+        beyond = [self.rules[k].beyond(world, call, after) for k in firing] or [0.0]
         totals = [
-            math.fsum(log_mixture(mixture, getattr(after[o], name)) for (o, name), mixture in joint.items())
-            for joint in joints
+            more + math.fsum(log_mixture(mixture, getattr(after[o], name)) for (o, name), mixture in joint.items())
+            for joint, more in zip(self.joints(world, call), beyond, strict=True)
         ]
         return log_sum_exp(totals) - math.log(len(totals))
 

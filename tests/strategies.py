@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import spare
 from spare.predictor import Network
-from spare.slots import entries
+from spare.slots import View, entries, further
 from tests import oracle
 
 GRID = 0.25
@@ -223,12 +223,15 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     for pointer in shape.gamma:
         size += sum(1 if how == "count" else shown for how in language.aggregators[pointer.reference])
     later = random.Random(shape.later)
-    every = entries(domain, shape.action, shape.gamma, tuple(inputs), framed=False)
+    every = entries(domain, shape.action, shape.gamma, View(tuple(inputs)))
     ignored = frozenset(later.sample(range(size), later.randrange(1, size))) if later.random() < 0.3 < size else set()
     surprised = later.random() < 0.3
     size -= len(ignored)
+    adds, added = _added(structure, shape, tuple(inputs))
+    size += len(adds)
     phi, predictor = predictor_pair(numbers, shape, size, (shape.delta.slots, len(language.dynamic)))
     variance = [numbers.uniform(0.05, 0.3) for _ in language.dynamic]
+    together = _together(shape, language)
     surprises = {name: (later.uniform(0.05, 0.3), later.uniform(0.5, 2.0)) for name in language.dynamic}
     shares, wide = (np.array([pair[k] for pair in surprises.values()]) for k in range(2))
     rule = spare.Rule(
@@ -241,6 +244,8 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         inputs=shape.inputs,
         ignores=tuple(every[k] for k in sorted(ignored)),
         surprises=(shares, wide) if surprised else None,
+        adds=adds,
+        together=together and (np.array(together[0]), np.array(together[1])),
     )
     second = oracle.OracleRule(
         language,
@@ -253,8 +258,30 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         inputs,
         frozenset(ignored),
         surprises if surprised else None,
+        added,
+        together,
     )
     return rule, second
+
+
+def _added(structure: Plan, shape: SimpleNamespace, inputs: tuple[str, ...]) -> tuple[tuple[str, ...], dict]:
+    """Entries by aggregators that references do not offer: by name, and by (pointer, aggregator) for the oracle."""
+    later, names, found = random.Random(f"adds {shape.later}"), [], {}
+    for pointer, ways in enumerate(further(structure.domain, shape.action, shape.gamma, inputs)):
+        for how, those in ways.items():
+            chosen = [k for k in range(len(those)) if later.random() < 0.15]
+            names += [those[k] for k in chosen]
+            found[pointer, how] = set(chosen)
+    return tuple(names), found
+
+
+def _together(shape: SimpleNamespace, language: oracle.Language) -> tuple[list[list[float]], list[float]] | None:
+    """Loadings by slot and property, and shares, for some rules."""
+    later = random.Random(f"together {shape.later}")
+    if later.random() < 0.5:
+        return None
+    loading = [[later.uniform(-0.9, 0.9) for _ in language.dynamic] for _ in range(shape.delta.slots)]
+    return loading, [later.uniform(0.02, 0.3) for _ in language.dynamic]
 
 
 def predictor_pair(

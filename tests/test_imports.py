@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("intake",),
     ("builder", "tables", "batches", "catalogue", "arrow", "parquet"),
     ("frames",),
-    ("density",),
+    ("density", "components", "together"),
     ("predictor",),
     ("slots",),
     ("rule",),

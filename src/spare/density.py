@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
+
+from spare.errors import DefinitionError
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -86,3 +90,22 @@ def mix_rules(fires: Bool[Array, " K"], terms: Float[Array, " K1 *n"]) -> Float[
     """log of the weighted mean of exp(terms) over rules and default."""
     weight = rule_weights(fires).reshape(-1, *([1] * (terms.ndim - 1)))
     return jax.nn.logsumexp(jnp.where(weight > 0, terms, -jnp.inf), axis=0, b=weight)
+
+
+def check_variances(variances: Float[Array, " Q"]) -> None:
+    """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
+    if isinstance(variances, Tracer):
+        return
+    values = np.asarray(variances)
+    if not np.all((values >= 0) & np.isfinite(values)):
+        raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
+
+
+def check_surprises(surprises: tuple[Any, Any], quantities: int) -> None:
+    """Refuse surprises of a wrong shape, shares outside (0, 1), and bad variances."""
+    share, variance = surprises
+    if share.shape != (quantities,) or variance.shape != (quantities,):
+        raise DefinitionError(f"surprises: {quantities} shares and variances are needed")
+    check_variances(variance)
+    if not isinstance(share, Tracer) and not np.all((np.asarray(share) > 0) & (np.asarray(share) < 1)):
+        raise DefinitionError(f"surprises: shares lie between 0 and 1, got {share}")

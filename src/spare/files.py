@@ -26,6 +26,7 @@ from spare.rule import Rule
 from spare.schemas import differences
 
 _SURPRISES = ("surprise_share", "surprise_variance")
+_TOGETHER = ("loading", "apart")
 _NORMALISATION = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -86,9 +87,10 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not isinstance(rule.predictor, Predictor):
             raise FileError(f"rule {k + 1}: predictors of type {type(rule.predictor).__name__} cannot be saved")
         tensors[f"rule.{k}.default_variance"] = np.asarray(rule.default_variance, np.float32)
-        if rule.surprises is not None:
-            for name, part in zip(_SURPRISES, rule.surprises, strict=True):
-                tensors[f"rule.{k}.{name}"] = np.asarray(part, np.float32)
+        for names, parts in ((_SURPRISES, rule.surprises), (_TOGETHER, rule.together)):
+            if parts is not None:
+                named = zip(names, parts, strict=True)
+                tensors |= {f"rule.{k}.{name}": np.asarray(part, np.float32) for name, part in named}
         tensors |= {f"rule.{k}.{name}": tensor for name, tensor in _pack_predictor(rule.predictor).items()}
         rules.append(
             {
@@ -99,7 +101,9 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 "inputs": [*rule.inputs],
                 "framed": rule.framed,
                 "ignores": [*rule.ignores],
+                "adds": [*rule.adds],
                 "surprises": rule.surprises is not None,
+                "together": rule.together is not None,
                 "predictor": _describe(rule.predictor),
             }
         )
@@ -179,9 +183,10 @@ def _unpack_rule(k: int, entry: dict[str, Any], left: dict[str, np.ndarray], dom
     parts = (jnp.asarray(part) for part in (x_mean, x_scale, y_mean, y_scale))
     predictor = Predictor(nets[0], nets[1] if len(nets) > 1 else None, *parts)
     shells = (shell(entry["gamma"]), shell(entry["delta"]))
-    told = {name: tuple(entry[name]) for name in ("targets", "inputs", "ignores")}
-    surprises = (take(_SURPRISES[0]), take(_SURPRISES[1])) if entry["surprises"] else None
-    return Rule(domain, entry["action"], shells, predictor, rest, framed=entry["framed"], surprises=surprises, **told)
+    told: dict[str, Any] = {name: tuple(entry[name]) for name in ("targets", "inputs", "ignores", "adds")}
+    for key, names in (("surprises", _SURPRISES), ("together", _TOGETHER)):
+        told[key] = (take(names[0]), take(names[1])) if entry[key] else None
+    return Rule(domain, entry["action"], shells, predictor, rest, framed=entry["framed"], **told)
 
 
 def _unpack_net(label: str, spec: dict[str, Any], position: int, take: Any) -> Network:

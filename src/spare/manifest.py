@@ -1,12 +1,12 @@
 """What a model file says about itself: a JSON manifest, checked for form without the domain, migrated when old.
 
-    format       3; a newer one is refused, an older one is migrated step by step
+    format       4; a newer one is refused, an older one is migrated step by step
     check        16 hex digits of a SHA-256 over the rest of the manifest and every tensor (from format 2 on)
     domain       the domain's schema with the references that are used
     fingerprint  of the domain
     resolutions  of every property that can change
-    rules        action, gamma, delta, targets, inputs, framed, ignores, surprises, predictor; numbers are in tensors
-                 `rule.<k>.<name>`
+    rules        action, gamma, delta, targets, inputs, framed, ignores, adds, surprises, together, predictor;
+                 numbers are in tensors `rule.<k>.<name>`
     provenance   versions, seed, preset, fingerprint of the data
 
 This module does not need JAX, so that a file can be inspected at once.
@@ -30,7 +30,7 @@ from spare.errors import DefinitionError, FileError
 from spare.names import check_identifier, check_label
 from spare.schemas import check_schema, damaged, entry, listed
 
-FORMAT = 3
+FORMAT = 4
 SEALED = 2
 """The first format with a check over its content."""
 MOST_RULES = 1024
@@ -40,7 +40,10 @@ PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both"
 """The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
 _KEY = "spare"
 _PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
-_RULE = {"action", "gamma", "delta", "targets", "inputs", "framed", "ignores", "surprises", "predictor"}
+_RULE = {
+    *("action", "gamma", "delta", "targets", "inputs"),
+    *("framed", "ignores", "adds", "surprises", "together", "predictor"),
+}
 
 _ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
 """How an entry of a rule's input may be called: names, slots in parentheses, multiples of the heading."""
@@ -60,6 +63,11 @@ def _from_format_2(manifest: Manifest) -> Manifest:
     return {**manifest, "format": 3, "rules": _with(manifest.get("rules"), ignores=[], surprises=False)}
 
 
+def _from_format_3(manifest: Manifest) -> Manifest:
+    """Rules of format 3 saw sets by the aggregators of their references, and each value for itself."""
+    return {**manifest, "format": 4, "rules": _with(manifest.get("rules"), adds=[], together=False)}
+
+
 def _with(rules: Any, **more: Any) -> Any:
     """Rules with entries that older ones lack; what is not a list of rules stays as it is, to be refused later."""
     if not isinstance(rules, list):
@@ -67,7 +75,7 @@ def _with(rules: Any, **more: Any) -> Any:
     return [{**more, **rule} if isinstance(rule, dict) else rule for rule in rules]
 
 
-STEPS: dict[int, Step] = {1: _from_format_1, 2: _from_format_2}
+STEPS: dict[int, Step] = {1: _from_format_1, 2: _from_format_2, 3: _from_format_3}
 """How to get from each old format to the next one."""
 
 
@@ -174,10 +182,11 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for name in ("targets", "inputs"):
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
-    for one in listed(rule["ignores"], f"{label}, ignores"):
-        if not isinstance(one, str) or not _ENTRY.fullmatch(one):
-            raise damaged(f"{label}: an input that it ignores is called {str(one)[:64]!r}")
-    for name in ("framed", "surprises"):
+    for name in ("ignores", "adds"):
+        for one in listed(rule[name], f"{label}, {name}"):
+            if not isinstance(one, str) or not _ENTRY.fullmatch(one):
+                raise damaged(f"{label}: an input that it {name} is called {str(one)[:64]!r}")
+    for name in ("framed", "surprises", "together"):
         if not isinstance(rule[name], bool):
             raise damaged(f"{label} does not say whether it is {name}")
     _check_predictor(label, rule["predictor"])

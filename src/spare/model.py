@@ -21,12 +21,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spare.batches import Batch, Scene, positions_within, round_up
 from spare.checks import check_call, check_state
-from spare.density import mix_rules, rule_weights
+from spare.density import check_variances, mix_rules, rule_weights
 from spare.domain import Domain
 from spare.errors import DataError, DefinitionError
 from spare.experience import ActionCall, Experience, State
 from spare.prediction import Prediction, RuleAnswer, describe_model, noise_of
-from spare.rule import Pointed, Rule, check_variances, stay_log_values
+from spare.rule import Pointed, Rule, stay_log_values
 
 
 @runtime_checkable
@@ -119,10 +119,12 @@ class Model(eqx.Module):
     def scene_log_prob(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, ""]:
         """Equation 1: log p(s' | s, a)."""
         fires, values = self.rule_log_values(scene, next_values)
-        return mix_rules(fires, values.sum(axis=(1, 2)))
+        pairs = zip(self.rules, self.point(scene), strict=True)
+        beyond = [rule.log_together(scene, next_values, pointed) for rule, pointed in pairs]
+        return mix_rules(fires, values.sum(axis=(1, 2)) + jnp.stack([*beyond, jnp.zeros((), values.dtype)]))
 
     def scene_log_values(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, "N Q"]:
-        """log of the marginal density of each value; sums to `scene_log_prob` when one rule fires."""
+        """log density of each value alone; sums to `scene_log_prob` if one rule fires that has no `together`."""
         return mix_rules(*self.rule_log_values(scene, next_values))
 
     def scene_moments(self, scene: Scene) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:

@@ -186,6 +186,18 @@ def _surprises(rule: Rule) -> list[str]:
     return [f"{name} ± {far:.3g} ({often:.2%})" for name, near, often, far in cells if far > WIDER * near]
 
 
+def _together(rule: Rule) -> list[str]:
+    """`x 0.93 to 0.95`: the loadings of the slots, by property; what each goes for itself is left out."""
+    if rule.together is None:
+        return []
+    found = []
+    for name, column in zip(rule.domain.dynamic_names, np.asarray(rule.together.loading).T, strict=True):
+        low, high = f"{column.min():.2f}", f"{column.max():.2f}"
+        if column.any():
+            found.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
+    return found
+
+
 def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.ndarray) -> str:
     """The whole model as text: one block per rule, then what holds when none applies."""
 
@@ -196,10 +208,14 @@ def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.nda
     lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
     for k, rule in enumerate(rules):
         lines.append(f"rule {k + 1}  {rule.show()}")
-        ignored = f" (not from {', '.join(rule.ignores)})" if rule.ignores else ""
+        changed = [("not from", rule.ignores), ("also from", rule.adds)]
+        told = "; ".join(f"{how} {', '.join(names)}" for how, names in changed if names)
+        ignored = f" ({told})" if told else ""
         lines.append(
             f"    from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
         )
+        if shared := _together(rule):
+            lines.append(f"    they move together: {', '.join(shared)}")
         lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
         if surprises := _surprises(rule):
             lines.append(f"    or moves after all: {', '.join(surprises)}")

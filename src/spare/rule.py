@@ -17,11 +17,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.batches import Scene
-from spare.density import Still, normal_log_density, object_log_density
+from spare.components import Components
+from spare.density import Still, check_surprises, check_variances, normal_log_density, object_log_density
 from spare.domain import Domain
 from spare.errors import DefinitionError, one_of
 from spare.frames import (
@@ -39,7 +39,8 @@ from spare.frames import (
 from spare.periodic import show
 from spare.predictor import AbstractPredictor, Gaussians
 from spare.references import Shell
-from spare.slots import aggregate, entries, follow
+from spare.slots import View, aggregate, aggregators, entries, follow, further_names, used
+from spare.together import Together, check_together, draw_scores, loadings, together_log_density
 
 TARGETS = ("absolute", "change")
 
@@ -52,37 +53,6 @@ class Pointed(NamedTuple):
     applies: Bool[Array, ""]
 
 
-class Components(NamedTuple):
-    """All Gaussians that speak about each object: K = members x output slots components.
-
-    mask (K, N) which of them hold the object; log_weight (K,); mean and variance (K, N, Q), variance with resolution².
-    """
-
-    mask: Bool[Array, "K N"]
-    log_weight: Float[Array, " K"]
-    mean: Float[Array, "K N Q"]
-    variance: Float[Array, "K N Q"]
-
-
-def check_variances(variances: Float[Array, " Q"]) -> None:
-    """Refuse default variances that are negative or not finite; values inside a trace cannot be looked at."""
-    if isinstance(variances, Tracer):
-        return
-    values = np.asarray(variances)
-    if not np.all((values >= 0) & np.isfinite(values)):
-        raise DefinitionError(f"default_variance: values must be finite and not negative, got {variances}")
-
-
-def check_surprises(surprises: tuple[Any, Any], quantities: int) -> None:
-    """Refuse surprises of a wrong shape, shares outside (0, 1), and bad variances."""
-    share, variance = surprises
-    if share.shape != (quantities,) or variance.shape != (quantities,):
-        raise DefinitionError(f"surprises: {quantities} shares and variances are needed")
-    check_variances(variance)
-    if not isinstance(share, Tracer) and not np.all((np.asarray(share) > 0) & (np.asarray(share) < 1)):
-        raise DefinitionError(f"surprises: shares lie between 0 and 1, got {share}")
-
-
 class Rule(eqx.Module):
     """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
 
@@ -91,9 +61,12 @@ class Rule(eqx.Module):
     changes where a property has a period); `inputs` names the
     properties that enter x (all of them when not given). With `framed`, positions enter and leave the predictor in
     the action's frame and the heading is an input; densities are those of the values in the frame.
-    `ignores` names entries of x (see `input_names`) that the predictor does not see.
+    `ignores` names entries of x (see `input_names`) that the predictor does not see, `adds` some by aggregators that
+    a slot's reference does not offer, such as `sum(b1).x`.
     `surprises`, (share, variance) of shape (Q,) each, say that an object the rule does not predict may move after all:
     (1 - share) N(s, v) + share N(s, variance), every variance with resolution². None is the paper's N(s, v).
+    `together`, (loading, apart) of shapes (S, Q) and (Q,), says how the objects it does predict move with each other
+    (see `together.py`). None is the paper's product over values.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -107,6 +80,8 @@ class Rule(eqx.Module):
     framed: bool = eqx.field(static=True)
     ignores: tuple[str, ...] = eqx.field(static=True)
     surprises: tuple[Float[Array, " Q"], Float[Array, " Q"]] | None
+    adds: tuple[str, ...] = eqx.field(static=True)
+    together: Together | None
 
     def __init__(  # noqa: PLR0913 - the parts of T, as the paper lists them
         self,
@@ -121,6 +96,8 @@ class Rule(eqx.Module):
         framed: bool = False,
         ignores: tuple[str, ...] = (),
         surprises: tuple[Any, Any] | None = None,
+        adds: tuple[str, ...] = (),
+        together: tuple[Any, Any] | None = None,
     ) -> None:
         gamma, delta = (shells, shells) if isinstance(shells, Shell) else shells
         self.domain = domain
@@ -137,6 +114,8 @@ class Rule(eqx.Module):
         self.ignores = tuple(ignores)
         real = self.default_variance.dtype
         self.surprises = None if surprises is None else tuple(jnp.asarray(part, real) for part in surprises)  # type: ignore[assignment]
+        self.adds = tuple(adds)
+        self.together = None if together is None else Together(*(jnp.asarray(part, real) for part in together))
         if framed and domain.action(action).frame is None:
             raise DefinitionError(f"action {action!r} has no frame; a rule in the frame needs one")
         self._check(quantities)
@@ -154,17 +133,23 @@ class Rule(eqx.Module):
         check_variances(self.default_variance)
         if self.surprises is not None:
             check_surprises(self.surprises, quantities)
+        if self.together is not None:
+            check_together(self.together, (self.delta.slots, quantities))
 
     def _check(self, quantities: int) -> None:
         self._check_outputs(quantities)
         for name in self.inputs:
             self.domain.property(name)
-        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
-        for name in self.ignores:
-            if name not in every:
-                raise DefinitionError(one_of("input", name, every))
-        if len({*self.ignores}) != len(self.ignores) or {*self.ignores} == {*every}:
-            raise DefinitionError("ignores: name inputs once, and leave at least one")
+        offered = entries(self.domain, self.action, self.gamma, View(self.inputs, self.framed))
+        others = further_names(self.domain, self.action, self.gamma, self.inputs)
+        for chosen, every in ((self.ignores, offered), (self.adds, others)):
+            for name in chosen:
+                if name not in every:
+                    raise DefinitionError(one_of("input", name, every))
+            if len({*chosen}) != len(chosen):
+                raise DefinitionError("ignores, adds: name inputs once")
+        if not self.input_names():
+            raise DefinitionError("ignores: leave at least one input")
         size = jax.ShapeDtypeStruct((self.input_size,), jnp.float32)
         try:
             shape = eqx.filter_eval_shape(self.predictor, size).mean.shape
@@ -188,10 +173,15 @@ class Rule(eqx.Module):
         """The length of x."""
         return len(self.input_names())
 
+    @property
+    def view(self) -> View:
+        """How the rule sees what its slots hold."""
+        return View(self.inputs, self.framed, self.ignores, self.adds)
+
     def input_names(self) -> tuple[str, ...]:
         """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`; those the rule ignores left out."""
-        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
-        return tuple(name for name in every if name not in self.ignores)
+        every = entries(self.domain, self.action, self.gamma, self.view)
+        return tuple(every[k] for k in used(self.domain, self.action, self.gamma, self.view))
 
     def point(self, scene: Scene) -> Pointed:
         """Follow both lists; the rule applies if the action is its own and no slot is empty."""
@@ -216,14 +206,13 @@ class Rule(eqx.Module):
             parts += [turns(heading)]
         values = show(self.domain, self.inputs, values)
         parts += [values[scene.objects[role]] for role in range(self.gamma.roles)]
-        for mask, pointer in zip(inputs[self.gamma.roles :], self.gamma, strict=True):
-            reference = self.domain.reference(pointer.reference)
-            parts += [aggregate(values, mask, how) for how in reference.aggregators]
+        ways = aggregators(self.domain, self.action, self.gamma, self.view)
+        for mask, way in zip(inputs[self.gamma.roles :], ways, strict=True):
+            parts += [aggregate(values, mask, how) for how in way]
         x = jnp.concatenate(parts)
-        if not self.ignores:
+        if not self.ignores and not self.adds:
             return x
-        every = entries(self.domain, self.action, self.gamma, self.inputs, self.framed)
-        return x[np.array([k for k, name in enumerate(every) if name not in self.ignores], int)]
+        return x[np.array(used(self.domain, self.action, self.gamma, self.view), int)]
 
     def place(self, scene: Scene) -> Placed:
         """The action's frame in this scene."""
@@ -278,19 +267,29 @@ class Rule(eqx.Module):
         values = density(after, moved, parts.mask, components, self.still())
         return jnp.where(scene.valid[:, None], values, 0.0)
 
+    def log_together(self, scene: Scene, next_values: Float[Array, "N P"], pointed: Pointed) -> Float[Array, ""]:
+        """log p(s' | s, a) beyond the sum of `log_values`: what it is worth that objects move together."""
+        if self.together is None:
+            return jnp.zeros((), scene.values.dtype)
+        parts = self.components(scene, pointed)
+        scores = parts.scores(self.dynamic_values(scene, next_values))
+        return together_log_density(scores, self._loadings(pointed, parts), self.together.apart)
+
+    def _loadings(self, pointed: Pointed, parts: Components) -> Float[Array, "N Q"]:
+        """How much each value has in common with those of other objects; `together` must be there."""
+        assert self.together is not None
+        resolutions = jnp.asarray(self.domain.resolutions, parts.mean.dtype)
+        return loadings(self.together, pointed.outputs, parts.moments()[1], resolutions)
+
     def moments(self, scene: Scene, pointed: Pointed) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
         """Mean and variance of p(s'[o, P]) for every object and changeable property."""
         parts = self.components(scene, pointed)
-        weight = jnp.where(parts.mask, jnp.exp(parts.log_weight)[:, None], 0.0)
-        total = weight.sum(axis=0)
-        weight = (weight / jnp.where(total > 0, total, 1.0))[:, :, None]
         here = scene.values[:, np.array(self.domain.dynamic)]
-        mean = (weight * parts.mean).sum(axis=0)
-        spread = (weight * (parts.variance + jnp.square(parts.mean - mean))).sum(axis=0)
+        mean, spread = parts.moments()
         if self.framed:
             placed = self.place(scene)
             mean, spread = leave(mean, self._vectors(), placed), leave_variances(spread, self._vectors(), placed)
-        held = parts.mask.any(axis=0)[:, None]
+        held = parts.held[:, None]
         return jnp.where(held, mean, here), jnp.where(held, spread, self.still().variance)
 
     def ignorance(self, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
@@ -299,32 +298,18 @@ class Rule(eqx.Module):
         The part of the variance that is disagreement of the ensemble, about the mean or about the noise: far from all
         data members are as far apart on the one as on the other.
         """
-        parts, members = self.components(scene, pointed), self.predictor.members
-        weight = jnp.where(parts.mask, jnp.exp(parts.log_weight)[:, None], 0.0)
-        weight = weight.reshape(members, -1, weight.shape[1], 1)
-        total = weight.sum(axis=1, keepdims=True)
-        weight = weight / jnp.where(total > 0, total, 1.0)
-        means, variances = (part.reshape(*weight.shape[:3], -1) for part in (parts.mean, parts.variance))
-        mean = (weight * means).sum(axis=1)
-        own = (weight * (variances + jnp.square(means - mean[:, None]))).sum(axis=1)
-        typical = own.mean(axis=0)
-        ratio = jnp.where(own > 0, own / jnp.where(typical > 0, typical, 1.0), 1.0)
-        found = mean.var(axis=0) - typical * jnp.expm1(jnp.minimum(jnp.log(ratio).mean(axis=0), 0.0))
+        found = self.components(scene, pointed).ignorance(self.predictor.members)
         return leave_variances(found, self._vectors(), self.place(scene)) if self.framed else found
 
     def sample(self, key: PRNGKeyArray, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
-        """One draw of s': the mixture component of each (object, property) is drawn independently."""
+        """One draw of s'. The mixture component of each (object, property) is drawn independently."""
         parts = self.components(scene, pointed)
         which, noise = jax.random.split(key)
-        shape = parts.mean.shape[1:]
-        logits = jnp.where(parts.mask, parts.log_weight[:, None], -jnp.inf)
-        held = parts.mask.any(axis=0)
-        logits = jnp.where(held, logits, 0.0)
-        chosen = jax.random.categorical(which, logits[:, :, None], axis=0, shape=shape)
-        mean = jnp.take_along_axis(parts.mean, chosen[None], axis=0)[0]
-        variance = jnp.take_along_axis(parts.variance, chosen[None], axis=0)[0]
-        drawn = jax.random.normal(noise, shape, mean.dtype)
-        told = mean + jnp.sqrt(variance) * drawn
+        drawn = jax.random.normal(noise, parts.mean.shape[1:], parts.mean.dtype)
+        if self.together is None:
+            told = parts.draw(which, drawn)
+        else:
+            told = parts.values_at(draw_scores(which, self._loadings(pointed, parts), self.together.apart))
         if self.framed:
             told = leave(told, self._vectors(), self.place(scene))
         here, still = scene.values[:, np.array(self.domain.dynamic)], self.still()
@@ -332,7 +317,7 @@ class Rule(eqx.Module):
         if still.share is not None:
             surprised = jax.random.bernoulli(jax.random.fold_in(which, 1), still.share, here.shape)
             spread = jnp.where(surprised, still.wide, spread)
-        return jnp.where(held[:, None], told, here + jnp.sqrt(spread) * drawn)
+        return jnp.where(parts.held[:, None], told, here + jnp.sqrt(spread) * drawn)
 
     def show(self) -> str:
         """`push(target): above(target) -> b1, above(b1) -> b2`."""

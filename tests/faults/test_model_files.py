@@ -269,18 +269,18 @@ def test_model_with_a_name_that_cannot_be(tmp_path: pathlib.Path) -> None:
 
 def test_model_of_a_newer_format(good: bytes, path: pathlib.Path) -> None:
     """Refused with a sentence that says what to do."""
-    refused(path, changed(good, "format", to=99), r"newer SPARE \(format 99, this one reads up to 3\); install")
+    refused(path, changed(good, "format", to=99), r"newer SPARE \(format 99, this one reads up to 4\); install")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_model_of_an_older_format_migrates(version: int, tmp_path: pathlib.Path) -> None:
-    """Files of formats 1 and 2 are read, and written again as format 3; the check sum of an old one counts."""
+    """Files of formats 1 to 3 are read, and written again as format 4; the check sum of an old one counts."""
     path = ROOT / f"tests/golden/model-format-{version}.spare"
     old = spare.load(path)
     assert str(old) == str(samples.model())
     old.save(tmp_path / "new.spare")
     manifest, arrays = manifests.read(tmp_path / "new.spare")
-    assert (manifest["format"], len(manifest["check"])) == (3, 16)
+    assert (manifest["format"], len(manifest["check"])) == (4, 16)
     _, before = manifests.read(path)
     assert all(np.array_equal(arrays[name], before[name]) for name in before)
     if version > 1:
@@ -294,7 +294,7 @@ def test_model_of_a_format_that_is_too_old() -> None:
     """Refused with a sentence; formats migrate step by step."""
     refuses(lambda: manifests.migrate({"format": 0}), "format 0, which this SPARE cannot read any more")
     steps: Any = {0: lambda m: {**m, "format": 1, "new": True}, **manifests.STEPS}
-    assert manifests.migrate({"format": 0}, steps) == {"format": 3, "new": True, "check": "", "rules": None}
+    assert manifests.migrate({"format": 0}, steps) == {"format": 4, "new": True, "check": "", "rules": None}
 
 
 def test_model_of_another_domain_says_what_differs(good: bytes, path: pathlib.Path) -> None:

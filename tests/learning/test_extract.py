@@ -18,6 +18,7 @@ from spare.learning.pointing import Pointing, expressions
 from spare.learning.presets import PRESETS
 from spare.predictor import fresh_predictor
 from spare.references import Pointer, Shell, next_pointers
+from spare.slots import further_names
 from tests.learning.helpers import SMALL, fit_shell, quick
 
 AGGREGATORS = ("mean", ("max", "min", "sum"), ("count", "mean"), "count")
@@ -83,8 +84,11 @@ def random_case(seed: int) -> tuple[Extractor, Table, spare.Rule]:
     delta = gamma if rng.random() < 0.5 else random_shell(action + 1, rng.randrange(3), seed + 100)
     preset = PRESETS[rng.choice(("paper", "default"))]
     extractor = make_extractor(random_data(action, seed), domain().actions[action].name, preset)
+    others = further_names(domain(), extractor.action, gamma, extractor.inputs)
+    adds = tuple(name for name in others if rng.random() < 0.3)
+    extractor = dataclasses.replace(extractor, adds={gamma: adds})
     changes = tuple("change" if change else "absolute" for change in extractor.changes)
-    sizes: dict[str, Any] = {"targets": changes, "inputs": extractor.inputs}
+    sizes: dict[str, Any] = {"targets": changes, "inputs": extractor.inputs, "adds": adds}
     table = extractor.table(gamma, delta)
     phi = fresh_predictor(jax.random.key(seed), table.x.shape[1], (delta.slots, 2), hidden=(4,))
     rule = spare.Rule(domain(), extractor.action, (gamma, delta), phi, np.ones(2), **sizes)

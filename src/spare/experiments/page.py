@@ -35,7 +35,7 @@ def write_page(
 
 def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summary: Summary, size: Size) -> str:
     """The page as Markdown."""
-    papers = any(one.name in EXPERIMENTS for one in experiments)
+    papers = any(one.name not in BEYOND for one in experiments)
     title = "The paper's experiments, made again" if papers else "How many samples it takes"
     lines = [f"# {title}", "", *_head(experiments, summary, size)]
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
@@ -43,7 +43,7 @@ def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summ
         lines += ["", "## Cells that failed", ""]
         lines += [f"- {escape(shown(f'{name}: {reason}'), quote=False)}" for name, reason in summary.failed.items()]
     for one in experiments:
-        paper = [f"**The paper.** {one.paper}", ""] if one.name in EXPERIMENTS else []
+        paper = [f"**The paper.** {one.paper}", ""] if one.name not in BEYOND else []
         lines += ["", f"## {one.name}: {one.title}", "", *paper, f"**Here.** {one.differs}"]
         for picture in [picture for picture in pictures[one.name] if not picture.name.endswith("-near")]:
             lines += ["", *(_grid(picture) if isinstance(picture, Grid) else _table(picture))]
@@ -60,7 +60,7 @@ def command(experiments: Sequence[Experiment], size: Size) -> str:
 
 
 def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> list[str]:
-    papers = any(one.name in EXPERIMENTS for one in experiments)
+    papers = any(one.name not in BEYOND for one in experiments)
     report = "; `spare report results` makes one to look at" if papers else ""
     lines = [f"`{command(experiments, size)}` wrote this page{report}."]
     if size.name == "quick":

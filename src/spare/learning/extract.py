@@ -19,7 +19,7 @@ from spare.learning.pointing import Pointing
 from spare.learning.rest import LARGEST
 from spare.periodic import show, shown_names
 from spare.references import Shell
-from spare.slots import entries
+from spare.slots import View, aggregators, entries, used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,8 @@ def width(aggregators: tuple[str, ...], each: int) -> int:
 class Extractor:
     """Builds tables for any pair of shells over one experience of one action.
 
-    `ignores` says for some lists Gamma which entries of x their predictor does not see.
+    `ignores` says for some lists Gamma which entries of x their predictor does not see, `adds` which it sees that
+    their references do not offer.
     """
 
     pointing: Pointing
@@ -109,6 +110,7 @@ class Extractor:
     framed: bool = False
     mirror: bool = False
     ignores: Mapping[Shell, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    adds: Mapping[Shell, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def seen(self) -> Seen:
@@ -154,34 +156,37 @@ class Extractor:
 
     def _slot_of_feature(self, gamma: Shell) -> np.ndarray:
         """Which slot each entry of x describes; -1 for the action's parameters."""
-        domain, each = self.experience.domain, len(shown_names(self.experience.domain, self.inputs))
+        each = len(shown_names(self.experience.domain, self.inputs))
         owner = [-1] * self.seen.parameters.shape[1]
         owner += [role for role in range(gamma.roles) for _ in range(each)]
-        for t, pointer in enumerate(gamma):
-            aggregators = domain.reference(pointer.reference).aggregators
-            owner += [gamma.roles + t] * width(aggregators, each)
+        for t, ways in enumerate(self._aggregators(gamma)):
+            owner += [gamma.roles + t] * width(ways, each)
         return np.array(owner, int)[self._used(gamma)]
+
+    def view(self, gamma: Shell) -> View:
+        """How a rule with these lists sees what they hold."""
+        return View(self.inputs, self.framed, self.ignores.get(gamma, ()), self.adds.get(gamma, ()))
+
+    def _aggregators(self, gamma: Shell) -> tuple[tuple[str, ...], ...]:
+        return aggregators(self.experience.domain, self.action, gamma, self.view(gamma))
 
     def _used(self, gamma: Shell) -> list[int]:
         """Which entries of x the predictor sees."""
-        ignored = self.ignores.get(gamma, ())
-        every = entries(self.experience.domain, self.action, gamma, self.inputs, self.framed)
-        return [k for k, name in enumerate(every) if name not in ignored]
+        return used(self.experience.domain, self.action, gamma, self.view(gamma))
 
     def input_names(self, gamma: Shell) -> tuple[str, ...]:
         """What the entries of x are."""
-        every = entries(self.experience.domain, self.action, gamma, self.inputs, self.framed)
+        every = entries(self.experience.domain, self.action, gamma, self.view(gamma))
         return tuple(every[k] for k in self._used(gamma))
 
     def _features(self, gamma: Shell, masks: np.ndarray) -> np.ndarray:
         domain, data = self.experience.domain, self.experience
         values, parts = show(domain, self.inputs, self.seen.values), [self.seen.parameters]
         parts += [values[data.offsets[:-1] + data.objects[:, role]] for role in range(gamma.roles)]
-        for mask, pointer in zip(masks[gamma.roles :], gamma, strict=True):
-            for how in domain.reference(pointer.reference).aggregators:
-                parts.append(self._aggregate(values, mask, how))
+        for mask, ways in zip(masks[gamma.roles :], self._aggregators(gamma), strict=True):
+            parts += [self._aggregate(values, mask, how) for how in ways]
         x = np.concatenate(parts, axis=1)
-        return x[:, self._used(gamma)] if gamma in self.ignores else x
+        return x[:, self._used(gamma)] if gamma in self.ignores or gamma in self.adds else x
 
     def _aggregate(self, values: np.ndarray, mask: np.ndarray, how: str) -> np.ndarray:
         starts = self.experience.offsets[:-1]

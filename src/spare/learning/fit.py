@@ -21,12 +21,13 @@ import numpy as np
 from spare.errors import FitError
 from spare.learning.engine import Capacity, Nets, Problem, grown, initial_nets, real_outputs, train
 from spare.learning.extract import Extractor, Table
-from spare.learning.likelihood import log_values
+from spare.learning.likelihood import log_values, row_components
 from spare.learning.memo import Memo
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
 from spare.learning.rest import Rest, fit_rest
 from spare.learning.threads import in_parallel
+from spare.learning.together import fit_together
 from spare.predictor import Network, Predictor
 from spare.references import Shell
 from spare.rule import Rule
@@ -37,7 +38,8 @@ class Fitted:
     """One trained rule and what it says about every transition it was shown.
 
     log_values (n, Q): log p(s' | s, a; T) in nats, summed over the objects that the rule predicts and over the `rest`;
-    NaN where it does not apply. Samples that some members were not trained on are judged by those alone.
+    NaN where it does not apply. Samples that some members were not trained on are judged by those alone. `together`
+    says how what the rule predicts moves with each other, where that was asked for; `log_values` does not contain it.
     """
 
     table: Table
@@ -45,6 +47,7 @@ class Fitted:
     scaling: Scaling
     rest: Rest
     log_values: tuple[np.ndarray, np.ndarray]
+    together: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def log_prob(self) -> np.ndarray:
@@ -71,7 +74,9 @@ class Fitted:
             inputs=extractor.inputs,
             framed=extractor.framed,
             ignores=extractor.ignores.get(self.table.gamma, ()),
+            adds=extractor.adds.get(self.table.gamma, ()),
             surprises=self.rest.surprises,
+            together=self.together,
         )
 
     def predictor(self) -> Predictor:
@@ -133,6 +138,10 @@ class Plan:
     effort: float = 1.0
     parent: Fitted | None = None
 
+    def room(self, table: Table) -> Capacity:
+        """The padded shape; wider where a rule sees more than the references of its lists offer."""
+        return self.capacity._replace(inputs=max(self.capacity.inputs, table.x.shape[1]))
+
     def held_out(self, member: int) -> np.ndarray:
         """Which samples a member is validated on and not trained on, (n,)."""
         if self.folds is None:
@@ -191,7 +200,7 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
         repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, table.gamma, table.delta)).encode()
     )
     digest.update(extractor.experience.fingerprint.encode())
-    digest.update(repr((extractor.changes.tolist(), extractor.ignores.get(table.gamma, ()))).encode())
+    digest.update(repr((extractor.changes.tolist(), extractor.view(table.gamma))).encode())
     warm = plan.warm.get((table.gamma, table.delta))
     folds = () if plan.folds is None else (plan.folds,)
     earlier = [part for one in (warm, plan.parent) if one for part in _preserve(one).values()]
@@ -201,6 +210,7 @@ def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
 
 
 _LOG_VALUES, _SURPRISES = ("predicted", "unpredicted"), ("surprise_share", "surprise_variance")
+_TOGETHER = ("loading", "apart")
 
 
 def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
@@ -208,6 +218,7 @@ def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
     arrays = {"default_variance": fitted.default_variance, "plain_variance": fitted.rest.plain}
     arrays |= dict(zip(_LOG_VALUES, fitted.log_values, strict=True))
     arrays |= dict(zip(_SURPRISES, fitted.rest.surprises or (), strict=False))
+    arrays |= dict(zip(_TOGETHER, fitted.together or (), strict=False))
     arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
     for member, nets in enumerate(fitted.nets):
         for label, net in (("mean", nets.mean), ("variance", nets.variance)):
@@ -232,7 +243,8 @@ def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> 
     scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
     surprises = (arrays[_SURPRISES[0]], arrays[_SURPRISES[1]]) if _SURPRISES[0] in arrays else None
     rest = Rest(arrays["default_variance"], arrays["plain_variance"], surprises)
-    return Fitted(table, nets, scaling, rest, (arrays[_LOG_VALUES[0]], arrays[_LOG_VALUES[1]]))
+    together = (arrays[_TOGETHER[0]], arrays[_TOGETHER[1]]) if _TOGETHER[0] in arrays else None
+    return Fitted(table, nets, scaling, rest, (arrays[_LOG_VALUES[0]], arrays[_LOG_VALUES[1]]), together)
 
 
 def _digest(pair: Pair) -> int:
@@ -260,7 +272,7 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
 
     def trained(member: int) -> tuple[Nets, np.ndarray, np.ndarray]:
         rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
-        nets = initial_nets(training, plan.capacity, sizes, rng)
+        nets = initial_nets(training, plan.room(table), sizes, rng)
         if warm:
             old = warm.nets[member % len(warm.nets)]
             nets = nets._replace(mean=old.mean, variance=old.variance)
@@ -287,8 +299,12 @@ def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None
         bystanders=plan.bystanders * weights.sum(),
         surprises=training.surprises,
     )
-    judge = judges(plan, numbers)
-    return Fitted(table, tuple(members), scaling, rest, log_values(extractor, table, normal, (scaling, judge), rest))
+    shared = (scaling, judges(plan, numbers))
+    values = log_values(extractor, table, normal, shared, rest)
+    together = None
+    if training.together:
+        together = fit_together(row_components(extractor, table, normal, shared), extractor, table, plan.validation)
+    return Fitted(table, tuple(members), scaling, rest, values, together)
 
 
 def grows_from(table: Table, parent: Table) -> bool:
@@ -308,7 +324,7 @@ def member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scal
     held, exact = plan.held_out(member), plan.preset.training.set_targets == "exact"
     weights = np.where(table.applies & ~held, plan.training, 0.0)
     shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
-    return padded_problem(shown, both, scaling, plan.capacity, extractor.experience.domain.resolutions, exact)
+    return padded_problem(shown, both, scaling, plan.room(table), extractor.experience.domain.resolutions, exact)
 
 
 def judges(plan: Plan, members: Sequence[int]) -> np.ndarray:

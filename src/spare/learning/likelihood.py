@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,38 @@ def log_values(
     Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
     origin: an absolute target minus that value is a change.
     """
+    data = extractor.experience
+    rows = len(data.values)
+    parts = row_components(extractor, table, normal, shared)
+    moved = np.zeros_like(parts.change)
+    moved[:rows] = changes(data)
+    still = jax.tree.map(lambda part: part.astype(np.float32), rest.still(data.domain.resolutions))
+    arguments = (parts.change, moved, *parts[1:], still)
+    values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
+    predicted = np.any(table.outputs, axis=0, keepdims=True).T
+    sides = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
+    inside, outside = (np.add.reduceat(side, data.offsets[:-1], axis=0) for side in sides)
+    applies = table.applies[:, None]
+    return np.where(applies, inside, np.nan), np.where(applies, outside, np.nan)
+
+
+class RowComponents(NamedTuple):
+    """For each object row the Gaussians that speak of it: change (R, Q); held (R, M, S); centre, spread (R, M, S, Q).
+
+    All relative to the value before, in the predictor's coordinates, float32; spread is a variance, with resolution².
+    Rows are padded with some that nobody holds.
+    """
+
+    change: np.ndarray
+    held: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+
+
+def row_components(
+    extractor: Extractor, table: Table, normal: tuple[np.ndarray, np.ndarray], shared: tuple[Scaling, np.ndarray]
+) -> RowComponents:
+    """What the members that judge a transition say about each of its objects."""
     data, (scaling, judge) = extractor.experience, shared
     slots, dynamic = table.y.shape[1], list(data.domain.dynamic)
     n, rows = len(data), len(data.values)
@@ -47,17 +79,9 @@ def log_values(
         centre[:rows, member, :slots] = absolute[owner] - shift[:, None, :]
         spread[:rows, member, :slots] = (np.square(scaling.y_scale) * variance[member, :, :slots])[owner]
         held[:rows, member, :slots] = table.outputs.T & judge[member][owner, None]
-    change, moved = np.zeros((2, size, len(dynamic)), np.float32)
+    change = np.zeros((size, len(dynamic)), np.float32)
     change[:rows] = extractor.seen.after - before
-    moved[:rows] = changes(data)
-    still = jax.tree.map(lambda part: part.astype(np.float32), rest.still(data.domain.resolutions))
-    arguments = (change, moved, held, centre, spread, still)
-    values = np.asarray(PROGRAMS.get("density", _row_densities, arguments)(*arguments), np.float64)[:rows]
-    predicted = np.any(table.outputs, axis=0, keepdims=True).T
-    parts = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
-    inside, outside = (np.add.reduceat(part, data.offsets[:-1], axis=0) for part in parts)
-    applies = table.applies[:, None]
-    return np.where(applies, inside, np.nan), np.where(applies, outside, np.nan)
+    return RowComponents(change, held, centre, spread)
 
 
 def _row_densities(change: Any, moved: Any, held: Any, centre: Any, spread: Any, still: Any) -> Any:

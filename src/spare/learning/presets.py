@@ -38,6 +38,8 @@ class Training:
     `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
                    every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
     `surprises`    objects that a rule does not predict may move after all: a second, wide Gaussian (see `rest.py`)
+    `together`     objects that a rule does predict may move with each other (see `together.py`); without it, as in the
+                   paper, each value is for itself
     """
 
     hidden: tuple[int, ...] = (150, 150)
@@ -53,6 +55,7 @@ class Training:
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
     surprises: bool = False
+    together: bool = False
     shared: bool = False
     checked: int = 0
 
@@ -164,7 +167,7 @@ class Preset:
         """Networks like those of the ensemble, on the schedule of the candidates: to choose inputs and targets by."""
         mine = self.training
         schedule = {"steps": mine.steps, "epochs": mine.epochs, "learning_rate": mine.learning_rate}
-        return dataclasses.replace(self.last, checked=0, **schedule)
+        return dataclasses.replace(self.last, checked=0, together=False, **schedule)
 
     def for_many(self) -> Preset:
         """The same for rules that compete for samples.
@@ -207,6 +210,7 @@ PRESETS = {
             shrink=50.0,
             members=5,
             surprises=True,
+            together=True,
             shared=True,
             checked=50,
         ),

@@ -2,12 +2,14 @@
 
 1. Targets. The rule is trained once more with new values in the place of changes, or the other way round; a property
    changes sides if the paired test over held-out samples supports it.
-2. Inputs. Entries of x that never vary are left out. Each other one is shuffled among the samples, and what that costs
+2. Aggregators. Where a slot is a set, the rule is trained once more with further views of it: its size and sums, then
+   its extremes. They stay if the paired test supports it.
+3. Inputs. Entries of x that never vary are left out. Each other one is shuffled among the samples, and what that costs
    on held-out ones is what the trained networks make of the entry. Those that cost nothing are left out together, the
    rule is trained without them, and that is kept if it explains the held-out samples no worse; otherwise half of them,
    the least useful, are tried. The same again for what is left, until nothing more can go.
 
-An entry is one property of one slot by one aggregator, so the second step also chooses aggregators.
+An entry is one property of one slot by one aggregator, so the last step also chooses among those that were there.
 
 Held-out samples are judged by few networks, often by one, which with few samples is too sure of itself; the ensemble
 that is trained in the end is less so. Left alone, that would speak against every input, so variances are first widened
@@ -30,11 +32,14 @@ from spare.learning.problems import with_reflection
 from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.references import Shell
+from spare.slots import further
 
 TRIES = 6
 """How many times, at most, the rule is trained without some inputs."""
 WIDER = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """By how much deviations may be widened."""
+GROUPS = (("mean", "sum", "count"), ("max", "min"))
+"""Aggregators that are tried together."""
 SHUFFLED, SHUFFLES = 300, 5
 """An entry is shuffled until so many samples have been judged, at most so many times."""
 
@@ -54,13 +59,17 @@ def refine(extractor: Extractor, pair: Pair, plan: Plan) -> Extractor:
     names = extractor.input_names(pair[0])
     still = [name for name, spread in zip(names, np.ptp(shown.x[used > 0], axis=0), strict=True) if spread == 0]
     chosen = _without(extractor, pair[0], still) if 0 < len(still) < len(names) else extractor
-    return _inputs(_targets(Judged(chosen, pair, plan)))
+    return _inputs(_sets(_targets(Judged(chosen, pair, plan))))
 
 
 def _without(extractor: Extractor, gamma: Shell, names: list[str]) -> Extractor:
-    """An extractor that ignores these entries, too."""
+    """An extractor that does without these entries, too."""
+    added, ignored = extractor.adds.get(gamma, ()), extractor.ignores.get(gamma, ())
+    fewer = [name for name in names if name not in added]
     return dataclasses.replace(
-        extractor, ignores={**extractor.ignores, gamma: (*names, *extractor.ignores.get(gamma, ()))}
+        extractor,
+        ignores={**extractor.ignores, gamma: (*fewer, *ignored)},
+        adds={**extractor.adds, gamma: tuple(name for name in added if name not in names)},
     )
 
 
@@ -133,6 +142,41 @@ def _targets(first: Judged) -> Judged:
     if np.array_equal(better, free):
         return other
     return Judged(dataclasses.replace(extractor, changes=extractor.changes ^ np.array(better)), pair, plan)
+
+
+def _sets(first: Judged) -> Judged:
+    """With further aggregators of sets, one group after the other, where the test supports them."""
+    best = first
+    for group in GROUPS:
+        names = _further(best, group)
+        if not names:
+            continue
+        extractor, gamma = best.extractor, best.pair[0]
+        adds = {**extractor.adds, gamma: (*extractor.adds.get(gamma, ()), *names)}
+        more = Judged(dataclasses.replace(extractor, adds=adds), best.pair, best.plan)
+        before, after = (-one.log_values.sum(axis=1) for one in (best, more))
+        gain, p_value = paired_improvement(before, after, best.judged)
+        if gain > 0 and p_value < best.plan.preset.search.alpha:
+            best = more
+    return best
+
+
+def _further(judged: Judged, group: tuple[str, ...]) -> tuple[str, ...]:
+    """Entries by these aggregators that tell something new: of sets, that vary, and are not another one's multiple."""
+    extractor, (gamma, delta), domain = judged.extractor, judged.pair, judged.extractor.experience.domain
+    applies = judged.fitted.table.applies
+    sizes = extractor.pointing.held(extractor.pointing.masks(gamma))[:, applies]
+    found: list[str] = []
+    every = further(domain, extractor.action, gamma, extractor.inputs)
+    for ways, size, pointer in zip(every, sizes[gamma.roles :], gamma, strict=True):
+        told = {*domain.reference(pointer.reference).aggregators}
+        same = {"count", *(("mean", "sum") if told & {"mean", "sum"} else ())} if np.ptp(size) == 0 else {}
+        if size.max() > 1:
+            found += [name for how in ways if how in group and how not in same for name in ways[how]]
+    more = dataclasses.replace(extractor, ignores={}, adds={gamma: tuple(found)})
+    spread = np.ptp(more.table(gamma, delta).x[applies], axis=0)
+    varies = {name for name, far in zip(more.input_names(gamma), spread, strict=True) if far > 0}
+    return tuple(name for name in found if name in varies)
 
 
 def _inputs(first: Judged) -> Extractor:
