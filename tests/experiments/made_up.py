@@ -25,8 +25,10 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
         method, extra = settings["method"], settings["extra"]
         level = BASE[method] if method in BASE else FLAT[method] - 0.3 * extra
         level = sign * level + noise + sign * 0.5 * min(settings["samples"], 20) / 20
-        told = {"ranks": [10] * 20 if sign > 0 else [100, *[1] * 18, 100], "covers": float(sign > 0)}
-        return {"stack": level, "others": 5.9, "all": level, "transition": level * 3 * (3 + extra), **told}
+        ranks = [10] * 20 if sign > 0 else [100, *[1] * 18, 100]
+        told = {"ranks": ranks, "ranks_by_property": dict.fromkeys("xyz", ranks), "covers": float(sign > 0)}
+        scores = {"stack": level, "joint": level, "all": level, "others": 5.9, "transition": level * 3 * (3 + extra)}
+        return {**scores, "each": [level] * settings["test"], **told}
     if cell.kind == "world-noise":
         return {"moved": 4.95, "all": 5.2}
     if cell.kind == "world":

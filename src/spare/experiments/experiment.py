@@ -63,7 +63,7 @@ def score_cells(
     return [Cell("score", settings, seed) for seed in range(seeds or size.seeds)]
 
 
-def noise_cells(size: Size, extra: int) -> list[Cell]:
+def noise_cells(size: Size, extra: int, seeds: int = 2) -> list[Cell]:
     """The simulator's noise, one cell per seed."""
     settings = {"extra": extra, "test": size.test, "replayed": size.replayed, "repeats": size.repeats}
-    return [Cell("noise", settings, seed) for seed in range(min(2, size.seeds))]
+    return [Cell("noise", settings, seed) for seed in range(min(seeds, size.seeds))]

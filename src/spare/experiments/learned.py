@@ -119,12 +119,19 @@ def ranks(model: Any, data: Experience, rows: np.ndarray, seed: int = 0) -> list
 
     `rows` (total,) bool says which object rows count.
     """
+    return np.sum([*ranks_by_property(model, data, rows, seed).values()], axis=0).tolist()
+
+
+def ranks_by_property(model: Any, data: Experience, rows: np.ndarray, seed: int = 0) -> dict[str, list[int]]:
+    """The same for each changeable property by itself."""
     data, dynamic = data.with_domain(model.domain), list(model.domain.dynamic)
     truth = data.next_values[rows][:, dynamic]
     below = np.zeros(truth.shape, int)
     for k in range(DRAWS):
         below += model.sample(data, seed + k)[rows][:, dynamic] < truth
-    return np.bincount((below * BINS // (DRAWS + 1)).ravel(), minlength=BINS).tolist()
+    bins = (below * BINS // (DRAWS + 1)).T
+    names = model.domain.dynamic_names
+    return {name: np.bincount(one, minlength=BINS).tolist() for name, one in zip(names, bins, strict=True)}
 
 
 def coverage(counts: Sequence[int], level: float) -> float:

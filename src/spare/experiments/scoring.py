@@ -12,7 +12,7 @@ import numpy as np
 from spare.domains import push
 from spare.experience import Experience, concatenate
 from spare.experiments.data import Dataset, stacks, unseen
-from spare.experiments.learned import learned, ranks
+from spare.experiments.learned import learned, ranks_by_property
 from spare.experiments.methods import learn
 from spare.experiments.scenes import scenes
 from spare.learning.pointing import Pointing
@@ -28,12 +28,15 @@ def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
 def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
     """One method on one number of extra blocks and of training pushes; see `scores`.
 
-    learned: for rules, how they were found (see `learned.py`), with a few pushes to draw in the first run of ours.
+    ranks, ranks_by_property: of the stack's values among draws; learned: for rules, how they were found (see
+    `learned.py`), with a few pushes to draw in the first run of ours.
     """
     train, test = (one.load(folder) for one in score_data(settings, seed))
     model, how = learn(settings["method"], train, seed, settings["effort"])
     result = scores(model, test)
-    result |= {"ranks": ranks(model, test, push.stack_mask(test)), "data": [train.fingerprint, test.fingerprint]}
+    by_property = ranks_by_property(model, test, push.stack_mask(test))
+    result |= {"ranks": np.sum([*by_property.values()], axis=0).tolist(), "ranks_by_property": by_property}
+    result["data"] = [train.fingerprint, test.fingerprint]
     if how is not None:
         result["learned"] = learned(how)
         if seed == 0 and settings["method"] == "spare":
@@ -44,18 +47,23 @@ def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
 def scores(model: Any, test: Experience) -> dict[str, Any]:
     """Nats per value of the stack, of the others, of all; per transition; for rules, what they point at.
 
+    Those are of each value alone, and `each` of the stack for every push; joint: of all values of a stack together,
+    divided by their number; transition: of whole next states. A product over values has joint = stack.
     error: root mean squared distance, in mm, from where a block of the stack was expected; covers: the share of pushes
     in which a rule predicts exactly the blocks of the stack.
     """
     stack = push.stack_mask(test)
-    values = model.log_prob_values(test)
+    values, whole = model.log_prob_values(test), model.log_prob(test)
+    total = np.add.reduceat(np.where(stack[:, None], values, 0.0).sum(axis=1), test.offsets[:-1])
     apart = (model.mean(test) - test.next_values)[stack, :3].astype(np.float64)
     result: dict[str, Any] = {
         "error": 1000 * float(np.sqrt(np.square(apart).sum(axis=1).mean())),
         "stack": float(values[stack].mean()),
         "others": float(values[~stack].mean()) if (~stack).any() else None,
         "all": float(values.mean()),
-        "transition": float(values.sum() / len(test)),  # exact: one rule fires at a time in everything we compare
+        "transition": float(whole.mean()),
+        "joint": float((whole.sum() - values[~stack].sum()) / values[stack].size),
+        "each": [round(float(one), 4) for one in total / np.add.reduceat(stack, test.offsets[:-1]) / values.shape[1]],
     }
     if isinstance(model, Model) and model.rules:
         result |= {"rule": model.rules[0].show(), "covers": covers(model, test)}
