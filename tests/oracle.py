@@ -16,6 +16,16 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from tests.oracle_density import (
+    Mixture,
+    log_correlated,
+    log_mixture,
+    log_normal,
+    log_sum_exp,
+    mixture_moments,
+    normal_score,
+)
+
 Relation = tuple[Any, ...]
 World = list[SimpleNamespace]
 Pointers = list[tuple[str, tuple[int, ...]]]
@@ -200,9 +210,6 @@ class Call:
     parameters: tuple[float, ...]
 
 
-Mixture = list[tuple[float, float, float]]  # (weight, mean, variance)
-
-
 @dataclasses.dataclass
 class OracleRule:
     """T = (A, Gamma, Delta, phi, v)."""
@@ -260,8 +267,7 @@ class OracleRule:
         for o in sorted(set().union(*held)):
             speaking = [j for j, members in enumerate(held) if o in members]
             for q, name in enumerate(self.language.dynamic):
-                mean = math.fsum(w * m for w, m, _ in mixtures[o, name])
-                variance = math.fsum(w * (v + (m - mean) ** 2) for w, m, v in mixtures[o, name])
+                _, variance = mixture_moments(mixtures[o, name])
                 own = math.fsum(self.together[0][j][q] for j in speaking) / len(speaking)
                 result[o, name] = own * math.sqrt(1 - self.language.resolution[name] ** 2 / variance)
         return result
@@ -302,45 +308,6 @@ class OracleRule:
 
 
 # -- eq. 1 ---------------------------------------------------------------------------------------------------------
-
-
-def log_normal(value: float, mean: float, variance: float) -> float:
-    return -0.5 * ((value - mean) ** 2 / variance + math.log(2 * math.pi * variance))
-
-
-def log_sum_exp(terms: list[float]) -> float:
-    top = max(terms)
-    return top + math.log(math.fsum(math.exp(term - top) for term in terms))
-
-
-def log_mixture(mixture: Mixture, value: float) -> float:
-    return log_sum_exp([math.log(w) + log_normal(value, m, v) for w, m, v in mixture])
-
-
-def normal_score(mixture: Mixture, value: float) -> float:
-    """The score whose normal distribution function is the mixture's at `value`, by bisection of the smaller tail."""
-    below = math.fsum(w * 0.5 * math.erfc((m - value) / math.sqrt(2 * v)) for w, m, v in mixture)
-    above = math.fsum(w * 0.5 * math.erfc((value - m) / math.sqrt(2 * v)) for w, m, v in mixture)
-    low, high = 0.0, 13.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if 0.5 * math.erfc(middle / math.sqrt(2)) > min(below, above) else (low, middle)
-    return -low if below < above else low
-
-
-def log_correlated(scores: list[float], loads: list[float]) -> float:
-    """log N(z; 0, C) with C = a a' off the diagonal and 1 on it, by Gaussian elimination one variable at a time."""
-    size = len(scores)
-    rest = [[1.0 if i == j else loads[i] * loads[j] for j in range(size)] for i in range(size)]
-    z, total = list(scores), 0.0
-    for k in range(size):
-        total += log_normal(z[k], 0.0, rest[k][k])
-        for i in range(k + 1, size):
-            slope = rest[i][k] / rest[k][k]
-            z[i] -= slope * z[k]
-            for j in range(k + 1, size):
-                rest[i][j] -= slope * rest[k][j]
-    return total
 
 
 @dataclasses.dataclass
@@ -386,16 +353,13 @@ class OracleModel:
         return {key: [(w / len(joints), m, v) for joint in joints for w, m, v in joint[key]] for key in joints[0]}
 
     def log_values(self, world: World, call: Call, after: World) -> dict[tuple[int, str], float]:
-        marginals = self.marginals(world, call)
-        return {(o, name): log_mixture(mix, getattr(after[o], name)) for (o, name), mix in marginals.items()}
+        return {
+            key: log_mixture(mix, getattr(after[key[0]], key[1])) for key, mix in self.marginals(world, call).items()
+        }
 
     def moments(self, world: World, call: Call) -> dict[tuple[int, str], tuple[float, float]]:
         """(mean, variance) of each value."""
-        result = {}
-        for key, mixture in self.marginals(world, call).items():
-            mean = math.fsum(w * m for w, m, _ in mixture)
-            result[key] = (mean, math.fsum(w * (v + (m - mean) ** 2) for w, m, v in mixture))
-        return result
+        return {key: mixture_moments(mixture) for key, mixture in self.marginals(world, call).items()}
 
     def covariance(self, world: World, call: Call, a: tuple[int, str], b: tuple[int, str]) -> float:
         """Of two different values: only the choice among tied rules ties them together."""

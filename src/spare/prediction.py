@@ -11,6 +11,7 @@ from spare.domain import Domain
 from spare.errors import DataError
 from spare.experience import ActionCall, State
 from spare.rule import Rule
+from spare.slots import View, entries
 
 SHOWN = 12
 
@@ -208,7 +209,8 @@ def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.nda
     lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
     for k, rule in enumerate(rules):
         lines.append(f"rule {k + 1}  {rule.show()}")
-        changed = [("not from", rule.ignores), ("also from", rule.adds)]
+        offered = entries(domain, rule.action, rule.gamma, View(rule.inputs, rule.framed))
+        changed = [("not from", [name for name in offered if name in rule.ignores]), ("also from", rule.adds)]
         told = "; ".join(f"{how} {', '.join(names)}" for how, names in changed if names)
         ignored = f" ({told})" if told else ""
         lines.append(
