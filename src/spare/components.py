@@ -77,8 +77,8 @@ class Components(NamedTuple):
         logs = jnp.where(self.held, logs, 0.0)[:, :, None]
         total = jax.nn.logsumexp(logs, axis=0)
         low, high = (jax.nn.logsumexp(logs + log_ndtr(side * apart), axis=0) - total for side in (1.0, -1.0))
-        tail = jnp.exp(jnp.clip(jnp.minimum(low, high), FARTHEST, jnp.log(0.5)))
-        score = jnp.where(low < high, 1.0, -1.0) * ndtri(tail)
+        below = low < high  # chosen, not a minimum: at the median that would average two opposite slopes
+        score = jnp.where(below, 1.0, -1.0) * ndtri(jnp.exp(jnp.maximum(jnp.where(below, low, high), FARTHEST)))
         return jnp.where(self.held[:, None], score, 0.0)
 
     def values_at(self, score: Float[Array, "N Q"]) -> Float[Array, "N Q"]:

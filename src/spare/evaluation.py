@@ -20,7 +20,7 @@ class Evaluation:
 
     log_prob          mean log p(s' | s, a) in nats per transition
     per_value         the same divided by the number of values, over all objects
-    per_value_moved   mean log p of a value of an object that moved by more than a resolution (None if unknown)
+    per_value_moved   mean log p of a value alone, of objects that moved by more than a resolution (None if unknown)
     rmse, rmse_moved  root mean squared error of the mean, per property
     coverage          share of values of moved objects inside central intervals, by level
     crps              mean continuous ranked probability score of moved objects, per property

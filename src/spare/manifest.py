@@ -36,6 +36,7 @@ SEALED = 2
 MOST_RULES = 1024
 MOST_POINTERS = 64
 MOST_LAYERS = 64
+MOST_ENTRIES = 1 << 16
 PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both",)}
 """The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
 _KEY = "spare"
@@ -183,12 +184,12 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
     for name in ("ignores", "adds"):
-        for one in listed(rule[name], f"{label}, {name}"):
+        for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
             if not isinstance(one, str) or not _ENTRY.fullmatch(one):
                 raise damaged(f"{label}: an input that it {name} is called {str(one)[:64]!r}")
     for name in ("framed", "surprises", "together"):
         if not isinstance(rule[name], bool):
-            raise damaged(f"{label} does not say whether it is {name}")
+            raise damaged(f"{label}: {name!r} is neither true nor false")
     _check_predictor(label, rule["predictor"])
 
 

@@ -5,6 +5,7 @@
 3. `components` asks the predictor, and moves its answer to absolute values of each object.
 4. `log_values` is the density per (object, property): a uniform mixture over the slots that hold the object, and
    N(s, v_default) for everyone else. Every variance is sigma² + resolution².
+5. `log_together` is what it is worth beyond that if objects move together.
 
 Everything here is written for one padded scene; `model.py` maps it over batches.
 """
@@ -302,14 +303,15 @@ class Rule(eqx.Module):
         return leave_variances(found, self._vectors(), self.place(scene)) if self.framed else found
 
     def sample(self, key: PRNGKeyArray, scene: Scene, pointed: Pointed) -> Float[Array, "N Q"]:
-        """One draw of s'. The mixture component of each (object, property) is drawn independently."""
+        """One draw of s': every (object, property) for itself, or all of a property by their common cause."""
         parts = self.components(scene, pointed)
         which, noise = jax.random.split(key)
+        common = jax.random.fold_in(key, 2)
         drawn = jax.random.normal(noise, parts.mean.shape[1:], parts.mean.dtype)
         if self.together is None:
             told = parts.draw(which, drawn)
         else:
-            told = parts.values_at(draw_scores(which, self._loadings(pointed, parts), self.together.apart))
+            told = parts.values_at(draw_scores(common, self._loadings(pointed, parts), self.together.apart))
         if self.framed:
             told = leave(told, self._vectors(), self.place(scene))
         here, still = scene.values[:, np.array(self.domain.dynamic)], self.still()

@@ -46,19 +46,21 @@ def loadings(
     """
     held = outputs.astype(together.loading.dtype)
     own = held.T @ together.loading / jnp.maximum(held.sum(axis=0), 1.0)[:, None]
-    return own * jnp.sqrt(jnp.clip(1.0 - jnp.square(resolutions) / jnp.where(variance > 0, variance, 1.0), 0.0, 1.0))
+    part = 1.0 - jnp.square(resolutions) / jnp.where(variance > 0, variance, 1.0)
+    free = (part > 0) & (variance > 0)
+    return own * jnp.where(free, jnp.sqrt(jnp.where(free, part, 1.0)), 0.0)  # no root of 0: its slope is infinite
 
 
 def shared_log_density(score: Float[Array, "N Q"], loading: Float[Array, "N Q"]) -> Float[Array, " Q"]:
     """log N(z; 0, diag(1 - a²) + a a') - log N(z; 0, I), for each property.
 
-    log det = sum log(1 - a²) + log t and z' C⁻¹ z = sum z² / (1 - a²) - (sum a z / (1 - a²))² / t, with
-    t = 1 + sum a² / (1 - a²). An object with a = 0 adds nothing.
+    log det = sum log(1 - a²) + log t and z' C⁻¹ z = sum (z - a u)² / (1 - a²) + u², with t = 1 + sum a² / (1 - a²) and
+    u = sum (a z / (1 - a²)) / t, the expected cause. An object with a = 0 adds nothing.
     """
     own = 1.0 - jnp.square(loading)
     total = 1.0 + (jnp.square(loading) / own).sum(axis=0)
-    drawn = (loading * score / own).sum(axis=0)
-    square = (jnp.square(score) * jnp.square(loading) / own).sum(axis=0) - jnp.square(drawn) / total
+    cause = (loading * score / own).sum(axis=0) / total
+    square = (jnp.square(score - loading * cause) / own - jnp.square(score)).sum(axis=0) + jnp.square(cause)
     return -0.5 * (jnp.log(own).sum(axis=0) + jnp.log(total) + square)
 
 

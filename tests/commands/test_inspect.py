@@ -24,7 +24,7 @@ def test_a_model(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> 
     path = tmp_path / "m.spare"
     samples.model().save(path)
     text = told(capsys, path)
-    assert text.startswith(f"{path}: a SPARE model, format 3, ")
+    assert text.startswith(f"{path}: a SPARE model, format 4, ")
     assert "domain queue (ships with SPARE)" in text
     assert "properties: x (m), y (m), mass (kg, static)" in text
     assert "references used: behind (closest/1, mean), line (formula/1, mean)" in text

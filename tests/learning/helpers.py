@@ -15,7 +15,7 @@ from spare.learning.problems import capacity_for
 from spare.references import Shell
 
 SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 1}
-PLAIN: dict[str, Any] = {"folds": 1, "screen": 1.0, "refine": False}
+PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "screen": 1.0, "refine": False}
 
 
 def quick(name: str = "default", training: dict[str, Any] | None = None, **search: Any) -> Preset:

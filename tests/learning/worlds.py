@@ -18,7 +18,7 @@ import spare
 from spare.domains import toy
 from spare.learning.api import FitResult
 from spare.learning.pointing import Pointing
-from spare.learning.trials import SearchResult
+from spare.learning.rounds import SearchResult
 from spare.references import Pointer, Shell
 
 NOISE, REST = 0.02, 0.004

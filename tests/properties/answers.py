@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from typing import Any, NamedTuple
@@ -101,3 +102,11 @@ def pooled(seed: int) -> Case:
     """Cases that several tests share, so that each structure is compiled once; 5 objects leave room for a sixth."""
     structure = plan(random.Random(seed), ties=seed % 2 == 1)
     return case(structure, seed, transitions=HEIGHT, objects=(5, 5))
+
+
+def each_for_itself(drawn: Case) -> Case:
+    """The same models without common causes."""
+    rules = [eqx.tree_at(lambda r: r.together, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
+    second = [dataclasses.replace(rule, together=None) for rule in drawn.oracle.rules]
+    model = eqx.tree_at(lambda m: m.rules, drawn.model, tuple(rules))
+    return dataclasses.replace(drawn, model=model, oracle=dataclasses.replace(drawn.oracle, rules=second))

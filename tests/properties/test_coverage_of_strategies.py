@@ -25,6 +25,8 @@ def test_every_kind_of_case_is_drawn() -> None:
             seen["two roles"] += rule.gamma.roles == 2
             seen["ignores some"] += bool(rule.ignores)
             seen["surprises"] += rule.surprises is not None
+            seen["together"] += rule.together is not None
+            seen["adds some"] += bool(rule.adds)
             seen["change"] += "change" in rule.targets
         seen["several actions"] += len(drawn.model.domain.actions) > 1
     missing = [kind for kind in _WANTED if seen[kind] < 2]
@@ -36,6 +38,7 @@ _WANTED = (
     *("1 members", "2 members", "3 members", "1 layers", "2 layers", "3 layers", "4 layers", "6 layers"),
     "one network for both",
     *("gamma is not delta", "two roles", "change", "several actions", "ignores some", "surprises"),
+    *("together", "adds some", "several together"),
 )
 
 
@@ -48,6 +51,7 @@ def _count(seen: Counter[str], model: oracle.OracleModel, world: World, call: or
     seen["lower score"] += any(0 < score < max(scores) for score in scores)
     for k in firing:
         rule = model.rules[k]
+        seen["several together"] += len({o for o, _ in rule.loadings(world, call)}) > 1
         for pointers in (rule.gamma, rule.delta):
             held = oracle.slots(model.language.relations, world, call.objects, pointers)
             seen["set"] += any(len(one) > 1 for one in held)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import spare
-from tests.properties.answers import assert_close, of_library, pool, pooled
+from tests.properties.answers import assert_close, each_for_itself, of_library, pool, pooled
 from tests.strategies import Case, plain
 
 # 5: ties, and none applying; 14: overlapping slots, sets, arity 2, lower scores.
@@ -140,8 +140,8 @@ def test_densities_of_single_values_integrate_to_one(seed: int) -> None:
 
 
 @both
-def test_values_sum_to_the_whole_unless_rules_tie(seed: int) -> None:
-    drawn = pooled(seed)
+def test_values_sum_to_the_whole_unless_rules_tie_or_objects_move_together(seed: int) -> None:
+    drawn = each_for_itself(pooled(seed))
     found = of_library(drawn.model, drawn.data)
     alone = (found.scores == found.scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
     alone |= found.scores.max(axis=1) == 0

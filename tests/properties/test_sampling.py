@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 
-import equinox as eqx
 import numpy as np
 import pytest
 
 from tests.oracle_density import Mixture, normal_score
-from tests.properties.answers import pooled
+from tests.properties.answers import each_for_itself, pooled
 from tests.strategies import Case, plain
 
 DRAWS = 4096
@@ -44,14 +42,6 @@ def draws(seed: int, kind: str) -> tuple[Case, int, np.ndarray]:
     i = chosen(drawn, kind)
     sample = drawn.model.sample(drawn.data[np.full(DRAWS, i)], seed=11)
     return drawn, i, sample.reshape(DRAWS, 5, -1).astype(np.float64)
-
-
-def each_for_itself(drawn: Case) -> Case:
-    """The same models without common causes."""
-    rules = [eqx.tree_at(lambda r: r.together, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
-    second = [dataclasses.replace(rule, together=None) for rule in drawn.oracle.rules]
-    model = eqx.tree_at(lambda m: m.rules, drawn.model, tuple(rules))
-    return dataclasses.replace(drawn, model=model, oracle=dataclasses.replace(drawn.oracle, rules=second))
 
 
 def cdf(mixture: Mixture, value: float) -> float:

@@ -187,7 +187,9 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     inside = f"network{'s' * (len(net['layers']) > 1)} of {layers} layers ({', '.join(net['activations'])})"
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
-    return lines + [f"    ignores {', '.join(rule['ignores'])}"] * bool(rule["ignores"])
+    lines += [f"    {how} {', '.join(rule[how])}" for how in ("ignores", "adds") if rule[how]]
+    told = {"surprises": "what it leaves out may move after all", "together": "what it predicts moves together"}
+    return lines + [f"    {text}" for name, text in told.items() if rule[name]]
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:

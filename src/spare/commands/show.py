@@ -13,6 +13,7 @@ from spare.commands.common import load_model
 
 if TYPE_CHECKING:
     from spare.model import Model
+    from spare.rule import Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,16 @@ class Show:
         return 0
 
 
+def together(rule: Rule) -> dict[str, Any] | None:
+    """Loadings of the slots by property, and the share in which each goes its own way; None for independent values."""
+    if rule.together is None:
+        return None
+    columns = zip(
+        rule.domain.dynamic_names, rule.together.loading.T.tolist(), rule.together.apart.tolist(), strict=True
+    )
+    return {name: {"loading": slots, "apart": share} for name, slots, share in columns if any(slots)}
+
+
 def summary(model: Model) -> dict[str, Any]:
     """A model's rules as plain values: their lists, inputs, targets, and the deviation of what they do not predict."""
 
@@ -62,6 +73,8 @@ def summary(model: Model) -> dict[str, Any]:
                 "delta": rule.delta.show(roles),
                 "inputs": list(rule.input_names()),
                 "ignores": list(rule.ignores),
+                "adds": list(rule.adds),
+                "together": together(rule),
                 "targets": dict(zip(model.domain.dynamic_names, rule.targets, strict=True)),
                 "default_deviation": deviation(rule.default_spread()),
             }

@@ -18,7 +18,7 @@ from spare.domain import Domain
 from spare.experience import Experience
 from spare.learning.api import FitResult
 from spare.learning.many import ManyResult
-from spare.learning.trials import Explored, Round, SearchResult
+from spare.learning.rounds import Explored, Round, SearchResult
 from spare.model import Model
 
 BINS = 20

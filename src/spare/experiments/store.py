@@ -28,7 +28,8 @@ from spare.errors import FileError
 from spare.experiments.cells import Cell, Size
 from spare.folders import LOCK, TORN, hold
 
-FORMAT = 1
+FORMAT = 2
+"""Goes up whenever cells of an older code must not be mixed with new ones."""
 LARGEST_RECORD = 1 << 26
 
 

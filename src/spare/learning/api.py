@@ -23,7 +23,7 @@ from spare.learning.pointing import Pointing
 from spare.learning.presets import Preset, Training, find_preset
 from spare.learning.problems import capacity_for
 from spare.learning.rest import default_variance
-from spare.learning.trials import SearchResult
+from spare.learning.rounds import SearchResult
 from spare.model import Model
 
 MOST_RULES = 6

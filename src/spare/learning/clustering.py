@@ -14,7 +14,7 @@ import numpy as np
 
 from spare.errors import FitError, UsageError
 from spare.learning.extract import Extractor
-from spare.learning.trials import SearchResult
+from spare.learning.rounds import SearchResult
 
 Kind = Literal["discrete", "inverse", "inverse-square"]
 Scale = Literal["raw", "standard"]

@@ -25,7 +25,7 @@ from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Pair, Plan, fit_jobs
 from spare.learning.greedy import GreedySearch
 from spare.learning.mixing import Mixing as Mixing
-from spare.learning.trials import Listener, SearchResult
+from spare.learning.rounds import Listener, SearchResult
 from spare.mixture_rule import ShellWeights, all_shells, mix
 from spare.references import Shell
 

@@ -140,7 +140,8 @@ class Plan:
 
     def room(self, table: Table) -> Capacity:
         """The padded shape; wider where a rule sees more than the references of its lists offer."""
-        return self.capacity._replace(inputs=max(self.capacity.inputs, table.x.shape[1]))
+        wide = -(-table.x.shape[1] // 8) * 8  # in steps: every shape is compiled anew
+        return self.capacity if table.x.shape[1] <= self.capacity.inputs else self.capacity._replace(inputs=wide)
 
     def held_out(self, member: int) -> np.ndarray:
         """Which samples a member is validated on and not trained on, (n,)."""

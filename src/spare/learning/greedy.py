@@ -19,8 +19,9 @@ import numpy as np
 from spare.learning.extract import Extractor
 from spare.learning.fit import Pair, Plan, fit_predictors
 from spare.learning.refine import refine
+from spare.learning.rounds import Listener, Round, SearchResult
 from spare.learning.statistics import paired_improvement
-from spare.learning.trials import Listener, Round, SearchResult, Trial, Trials
+from spare.learning.trials import Trial, Trials
 from spare.references import Pointer, Shell, next_pointers
 
 
@@ -81,8 +82,10 @@ class GreedySearch:
             return self.extractor
         with self._step_of("choosing inputs and targets") as told:
             better = refine(self.extractor, trial.pair, self.judging)
-            counts = [len(one.input_names(trial.explored.gamma)) for one in (better, self.extractor)]
-            told.append(f"inputs: {counts[0]} of {counts[1]} are used")
+            gamma = trial.explored.gamma
+            used, offered = ({*one.input_names(gamma)} for one in (better, self.extractor))
+            more = f" and {len(used - offered)} more" * bool(used - offered)
+            told.append(f"inputs: {len(used & offered)} of {len(offered)}{more} are used")
         return better
 
     def _finished(self, trial: Trial, extractor: Extractor) -> tuple[Trial, Trials]:
@@ -156,7 +159,8 @@ class GreedySearch:
         # The first round of a climb does not depend on this one's outcome: it need not wait for it.
         if not self.preset.search.warm:
             table = self.extractor.table(*pair)
-            self.trials.anticipate(self.trials.screen(table, list(self._moves(pair)))[0], race=True)
+            coming, _ = self.trials.promising(self.trials.screen(table, list(self._moves(pair)))[0], pair)
+            self.trials.anticipate(coming, race=True)
         trial = self.trials.train([pair])[0]
         if self.trials.empty is None:
             self.trials.empty = trial
@@ -183,11 +187,14 @@ class GreedySearch:
         """Train what is worth training of `pairs`, which start from `current`; judge the best against `rival`."""
         begin = time.perf_counter()
         wanted, skipped = self.trials.screen(current.fitted.table, pairs)
+        wanted, hopeless = self.trials.promising(wanted, rival.pair)
         if self.listener:
             self.listener.round_started(number, len(wanted))
         trials, behind = self.trials.race(wanted, current.fitted)
         best, accepted, test = self._judge(rival, trials)
-        round_ = self.trials.round([*(t.explored for t in trials), *behind, *skipped], best, accepted, test, begin)
+        round_ = self.trials.round(
+            [*(t.explored for t in trials), *behind, *hopeless, *skipped], best, accepted, test, begin
+        )
         if self.listener:
             self.listener.round_ended(number, round_)
         return best, round_

@@ -18,8 +18,8 @@ from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, Rul
 from spare.learning.extract import Extractor
 from spare.learning.fit import Fitted, Plan, fit_jobs
 from spare.learning.rest import default_variance, plain_rest
+from spare.learning.rounds import SearchResult
 from spare.learning.statistics import paired_improvement
-from spare.learning.trials import SearchResult
 from spare.mixture_rule import MixtureModel, MixtureRule
 from spare.model import Model
 from spare.references import Shell

@@ -93,13 +93,15 @@ class Search:
     `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
                     then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
                     auto: as many as bring the judged samples to 150, at most 6
+    `ridge`         how many candidates of a round are trained, at most: those with the best outlook by ridge regression
+                    on random features, which takes milliseconds (see `ridge.py`). 0: all
     `screen`        the share of the training that each candidate of a round gets, on one fold; the best four are then
                     trained in full and judged. 1 with one fold: all are trained in full
     `warm`          candidates of a heat start from the networks of the list that they extend, with half the training
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
     `refine`        when the lists are found: which properties are better predicted as new values and which as changes,
-                    and which inputs the rule does without, by validation (see `refine.py`)
+                    how sets are seen, and which inputs the rule does without, by validation (see `refine.py`)
     """
 
     max_references: int = 4
@@ -109,6 +111,7 @@ class Search:
     inapplicable: Literal["empty", "covariance"] = "empty"
     prune: bool = True
     folds: int | Literal["auto"] = 1
+    ridge: int = 0
     screen: float = 1.0
     warm: bool = False
     delta: Delta = "same"
@@ -121,6 +124,8 @@ class Search:
             raise DefinitionError(f"validation must be a share between 0 and 1, got {self.validation}")
         if self.folds != "auto" and not (self.folds >= 1 and (self.folds - 1) * self.validation < 1):
             raise DefinitionError(f"folds must be 'auto', or at least 1 and fit into the data, got {self.folds}")
+        if self.ridge < 0:
+            raise DefinitionError(f"ridge must be 0 or more, got {self.ridge}")
         if not 0 < self.screen <= 1:
             raise DefinitionError(f"screen must be a share of the training, above 0 and at most 1, got {self.screen}")
         if not 0 < self.alpha < 1:
@@ -173,13 +178,13 @@ class Preset:
         """The same for rules that compete for samples.
 
         An object that a rule leaves out must cost it dearly there, so there are no surprises; all rules see their
-        inputs in the same way; and the networks of the ensemble are those of the candidates, with which EM was
-        measured.
+        inputs in the same way; candidates are screened by training them for a while, and the networks of the ensemble
+        are those of the candidates, with which EM was measured.
         """
-        training = dataclasses.replace(self.training, surprises=False)
+        training = dataclasses.replace(self.training, surprises=False, together=False)
         schedule = ("steps", "epochs", "learning_rate", "members")
         final = self.final and dataclasses.replace(training, **{name: getattr(self.final, name) for name in schedule})
-        search = dataclasses.replace(self.search, refine=False)
+        search = dataclasses.replace(self.search, refine=False, ridge=0)
         return dataclasses.replace(self, training=training, final=final, search=search)
 
     def input_names(self, domain: Domain) -> tuple[str, ...]:
@@ -198,7 +203,7 @@ PRESETS = {
     "default": Preset(
         "default",
         Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, surprises=True),
-        Search(folds="auto", screen=1 / 3, refine=True),
+        Search(folds="auto", ridge=2, screen=1 / 3, refine=True),
         targets="change",
         final=Training(
             hidden=(64,) * 5,

@@ -170,7 +170,7 @@ def _further(judged: Judged, group: tuple[str, ...]) -> tuple[str, ...]:
     every = further(domain, extractor.action, gamma, extractor.inputs)
     for ways, size, pointer in zip(every, sizes[gamma.roles :], gamma, strict=True):
         told = {*domain.reference(pointer.reference).aggregators}
-        same = {"count", *(("mean", "sum") if told & {"mean", "sum"} else ())} if np.ptp(size) == 0 else {}
+        same = {"count", "sum", *({"mean"} if "sum" in told else ())} if np.ptp(size) == 0 else set()
         if size.max() > 1:
             found += [name for how in ways if how in group and how not in same for name in ways[how]]
     more = dataclasses.replace(extractor, ignores={}, adds={gamma: tuple(found)})

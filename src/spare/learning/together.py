@@ -1,7 +1,7 @@
 """How much of what a rule gets wrong its objects have in common (`spare.together`), learned from held-out samples.
 
 1. Scores. The value of each object that the rule predicts, by the distribution that members give it which were not
-   trained on the sample: z = Phi⁻¹(F(y)).
+   trained on the sample: z = Phi⁻¹(F(y)), divided by their root mean square.
 2. Loadings. For each property the likelihood's maximum over one loading for each output slot and the share of samples
    in which objects go their own ways; one imagined sample of each kind keeps that share away from 0 and 1.
 3. Evidence. A property whose gain is not worth its parameters (BIC) stays as in the paper: each value for itself.
@@ -22,6 +22,8 @@ from spare.together import LARGEST
 
 SHARES = (0.002, 0.5)
 """Between which the share of samples lies in which objects go their own ways."""
+SMALLEST = 1e-3
+"""Scores that are all smaller do not vary."""
 FEW = 10
 """Held-out samples with several objects, at least: from fewer nothing is learned."""
 
@@ -47,7 +49,7 @@ def fit_together(
     shared = np.flatnonzero(np.bincount(data.owner, minlength=len(data.weight)) > 1)
     if len(shared) < FEW:
         return None
-    found = [_property(data, q, len(shared)) for q in range(data.scores.shape[1])]
+    found = [maximum(data, q, len(shared)) for q in range(data.scores.shape[1])]
     loading, apart = np.stack([one[:-1] for one in found], axis=1), np.array([one[-1] for one in found])
     return (loading, apart) if loading.any() else None
 
@@ -70,13 +72,22 @@ def _scored(parts: RowComponents, extractor: Extractor, table: Table, validation
     free = np.sqrt(np.clip(1 - experience.domain.resolutions**2 / variance, 0, 1))
     members = table.outputs[:, rows].T.astype(np.float64)
     weights = np.where(judged, validation, 0.0)
+    scores = np.where(low < high, 1, -1) * ndtri(tail)
     return Scored(
-        np.where(low < high, 1, -1) * ndtri(tail),
+        scores / np.maximum(_size(scores, weights[owner[rows]]), SMALLEST),
         free,
         members.reshape(len(rows), slots) / members.sum(axis=1, keepdims=True),
         owner[rows],
         weights / weights[weights > 0].mean() if judged.any() else weights,
     )
+
+
+def _size(scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The root mean square of each property's scores: a single judge may be too sure of itself, or not enough.
+
+    Left in, that would look like a common cause, which makes scores of one sample large together.
+    """
+    return np.sqrt(weight @ np.square(scores) / max(weight.sum(), 1e-300))
 
 
 def shared_log_density(score: np.ndarray, loading: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:
@@ -91,8 +102,11 @@ def shared_log_density(score: np.ndarray, loading: np.ndarray, owner: np.ndarray
     return -0.5 * (total(np.log(own)) + np.log(both) + square)
 
 
-def _property(data: Scored, q: int, samples: int) -> np.ndarray:
-    """Loadings of all slots and, last, the share apart; loadings of 0 without evidence."""
+def maximum(data: Scored, q: int, samples: int) -> np.ndarray:
+    """The likelihood's maximum for property q: loadings of all slots and, last, the share apart.
+
+    Loadings are 0 where it is not worth its parameters, judged by so many samples of several objects.
+    """
     score, free, slots = data.scores[:, q], data.free[:, q], data.slots.shape[1]
 
     def gain(parameters: np.ndarray) -> float:

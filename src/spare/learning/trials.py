@@ -12,9 +12,8 @@ import concurrent.futures
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,95 +21,11 @@ from spare.errors import FitError
 from spare.learning.extract import Extractor, Table
 from spare.learning.fit import Fitted, Pair, Plan, grows_from, members_of, training_call
 from spare.learning.rest import changes, default_variance, fit_rest, plain_rest
+from spare.learning.ridge import Outlook
+from spare.learning.rounds import Explored, Listener, Round
 from spare.learning.statistics import weighted_mean
 from spare.learning.threads import cores
 from spare.model import Model
-from spare.references import Shell
-
-
-@dataclasses.dataclass(frozen=True)
-class Explored:
-    """One pair of lists that the search looked at.
-
-    loss, train_loss: mean -log p in nats per transition on validation and training samples; default_deviation (Q,):
-    the rule's deviation for what it does not predict, resolution included; applies: the share of samples it covers;
-    note: why it was not trained, else empty.
-    """
-
-    gamma: Shell
-    delta: Shell
-    loss: float = np.nan
-    train_loss: float = np.nan
-    default_deviation: tuple[float, ...] = ()
-    applies: float = 0.0
-    note: str = ""
-
-    @property
-    def trained(self) -> bool:
-        """Whether the rule was trained, or skipped for the reason in `note`."""
-        return not self.note
-
-
-@dataclasses.dataclass(frozen=True)
-class Round:
-    """One round: what was explored, its best, whether that was kept, and the paired test against the round before."""
-
-    explored: tuple[Explored, ...]
-    best: Explored | None
-    accepted: bool
-    improvement: float
-    p_value: float
-    seconds: float
-    build: Callable[[], Model] | None
-
-    @functools.cached_property
-    def model(self) -> Model | None:
-        """The round's best as a model, made when it is first asked for; None if nothing was trained."""
-        return self.build() if self.build is not None else None
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchResult:
-    """The lists found, the trained rule, and how the search went.
-
-    fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth and pruning;
-    explored: every candidate that was trained, inner searches included; losses (n,): -log p of every sample under
-    the result, whether its rule applies or not.
-    """
-
-    action: str
-    best: Explored
-    fitted: tuple[Fitted, Fitted]
-    rounds: tuple[Round, ...]
-    explored: tuple[Explored, ...]
-    losses: np.ndarray
-    model: Model
-
-
-@runtime_checkable
-class Listener(Protocol):
-    """Hears how a search goes, for live views."""
-
-    def round_started(self, number: int, candidates: int) -> None:
-        """A round begins with so many candidates to train."""
-        ...
-
-    def candidate_done(self, explored: Explored) -> None:
-        """A candidate was trained."""
-        ...
-
-    def round_ended(self, number: int, round_: Round) -> None:
-        """A round's verdict."""
-        ...
-
-    def step_started(self, text: str) -> None:
-        """The lists are found; now this is done with them."""
-        ...
-
-    def step_ended(self, text: str, seconds: float) -> None:
-        """What came of it."""
-        ...
-
 
 KEPT = 64
 """How many trained candidates a search remembers: memory does not grow with their number."""
@@ -169,6 +84,7 @@ class Trials:
         self._known: dict[Pair, Trial] = {}
         self._heat = _heat(plan)
         self._parent: Fitted | None = None
+        self._outlook = Outlook(extractor, plan)
 
     def __enter__(self) -> Trials:
         threads = self.plan.threads or cores()
@@ -250,6 +166,21 @@ class Trials:
         order = np.argsort([trial.explored.loss for trial in heat], kind="stable")
         behind = [self._heard(heat[k]).explored for k in sorted(order[FINALISTS:])]
         return self.train([heat[k].pair for k in sorted(order[:FINALISTS])]), behind
+
+    def promising(self, pairs: Sequence[Pair], rival: Pair) -> tuple[list[Pair], list[Explored]]:
+        """(pairs that are worth training, the others and why they are not), by ridge regression, in order.
+
+        The best one always is; a few more if they look better than the `rival` that must be beaten.
+        """
+        count = self.preset.search.ridge
+        if not count or len(pairs) < 2:
+            return list(pairs), []
+        outlook = np.array([self._outlook.loss(pair) for pair in pairs])
+        first, *more = np.argsort(outlook, kind="stable")[:count]
+        kept = {first, *(k for k in more if outlook[k] < self._outlook.loss(rival))}
+        notes = [f"{far:.2f} nats behind the best by ridge regression" for far in outlook - outlook[first]]
+        behind = [Explored(*pair, note=notes[k]) for k, pair in enumerate(pairs) if k not in kept]
+        return [pair for k, pair in enumerate(pairs) if k in kept], behind
 
     def _races(self, pairs: Sequence[Pair]) -> bool:
         return self._heat is not None and len(pairs) > FINALISTS
