@@ -28,12 +28,14 @@ def model() -> spare.Model:
 
 
 def modern() -> spare.Model:
-    """What came with format 3: surprises, an input that is not used, and one network for means and variances."""
+    """What came with formats 3 and 4: surprises, inputs left out and added, one network for both, common causes."""
     shell = spare.Shell(1, (spare.Pointer("behind", (0,)),))
-    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1, (2, 2), hidden=(4,) * 3, members=2, shared=True)
+    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1 + 2, (2, 2), hidden=(4,) * 3, members=2, shared=True)
     surprises = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
-    variance, ignores = np.array([0.1, 0.2]), ("target.x",)
-    rule = spare.Rule(toy.domain, "usher", shell, predictor, variance, ignores=ignores, surprises=surprises)
+    together = (np.array([[0.9, 0.0], [0.5, 0.0]]), np.array([0.1, 0.5]))
+    views: dict[str, Any] = {"ignores": ("target.x",), "adds": ("max(b1).x", "count(b1)")}
+    variance = np.array([0.1, 0.2])
+    rule = spare.Rule(toy.domain, "usher", shell, predictor, variance, surprises=surprises, together=together, **views)
     return spare.Model(toy.domain, [rule], np.array([1.0, 2.0]), {"seed": 3})
 
 
