@@ -45,7 +45,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("learning",),
     ("baselines",),
     ("experiments",),
-    ("planning",),
     ("bench",),
     ("report",),
     ("spare",),  # the public names, loaded on first use

@@ -3,8 +3,8 @@
 1. `point`     follows Gamma and Delta from the action's objects: one Boolean mask per slot; does the rule apply?
 2. `features`  builds x: the action's parameters and the (aggregated) properties of the input slots.
 3. `components` asks the predictor, and moves its answer to absolute values of each object.
-4. `log_values` is the density per (object, property): a uniform mixture over the slots that hold the object, and
-   N(s, v_default) for everyone else. Every variance is sigma² + resolution².
+4. `log_values` is the density per (object, property): a mixture over the members and slots that hold the object, and
+   N(s, v_default), or that with surprises, for everyone else. Every variance is sigma² + resolution².
 5. `log_together` is what it is worth beyond that if objects move together.
 
 Everything here is written for one padded scene; `model.py` maps it over batches.
@@ -59,9 +59,9 @@ class Rule(eqx.Module):
 
     `default_variance` (Q,) is v, the variance of a changeable property of an object the rule does not predict;
     `targets` says per such property whether phi predicts its new value or its change (one word for all stands for
-    changes where a property has a period); `inputs` names the
-    properties that enter x (all of them when not given). With `framed`, positions enter and leave the predictor in
-    the action's frame and the heading is an input; densities are those of the values in the frame.
+    changes where a property has a period); `inputs` names the properties that enter x (all of them when not given).
+    With `framed`, positions enter and leave the predictor in the action's frame and the heading is an input; densities
+    are those of the values in the frame.
     `ignores` names entries of x (see `input_names`) that the predictor does not see, `adds` some by aggregators that
     a slot's reference does not offer, such as `sum(b1).x`.
     `surprises`, (share, variance) of shape (Q,) each, say that an object the rule does not predict may move after all:

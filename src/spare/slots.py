@@ -1,4 +1,4 @@
-"""Slots of a rule: whom the pointers of a shell find in a scene, and the numbers that describe a slot's members."""
+"""Slots of a rule: whom the pointers of a list find in a scene, and how a rule sees them (`View`): the entries of x."""
 
 from __future__ import annotations
 

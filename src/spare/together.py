@@ -2,11 +2,11 @@
 
 The blocks of a stack are pushed by one gripper: what the rule gets wrong about one it gets wrong about the others. The
 paper's density is a product over values and cannot say so. Here the values of one property share a cause: with scores
-z = Phi⁻¹(F(s'[o, P])), standard normal by the density F of each value alone,
+z = Phi⁻¹(F(s'[o, P])), standard normal if F is the distribution function of each value,
 
     z_o = a_o u + sqrt(1 - a_o²) e_o        u, e_o standard normal, u the same for all objects,
 
-or, in a small share of cases, z_o = e_o: now and then one goes its own way. Every value keeps its own density; only
+or, in a share of cases (`apart`), z_o = e_o for all objects: now and then everyone goes its own way. Every value keeps its own density; only
 their joint density changes (a mixture of two Gaussian copulas). The cost is linear in the number of objects.
 """
 

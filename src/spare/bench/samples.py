@@ -31,7 +31,9 @@ def run(*, quick: bool, seed: int, quiet: bool, out: pathlib.Path = pathlib.Path
         if not quiet:
             print(text, file=sys.stderr, flush=True)
 
-    summary = run_cells(list(BEYOND.values()), Store(out, QUICK if quick else FULL), jobs=cores(), say=say)
+    store = Store(out, QUICK if quick else FULL)
+    with store.held():
+        summary = run_cells(list(BEYOND.values()), store, jobs=cores(), say=say)
     say("seconds of a whole fit, both presets by turns")
     seconds = fit_seconds(100 if quick else 1000, 1 if quick else 3, seed)
     ratios = (np.array(seconds["default"]) / np.array(seconds["paper"])).tolist()

@@ -25,7 +25,7 @@ class Fit:
     out: pathlib.Path = pathlib.Path("model.spare")
     """Where the model goes."""
     preset: Literal["default", "paper"] = "default"
-    """default: the best we know; paper: exactly what the paper trained."""
+    """default: the best we know; paper: what the paper did, as far as it says (docs/paper-choices.md)."""
     max_references: int | None = None
     """The largest number of references in a rule."""
     rules: str = "1"

@@ -20,7 +20,7 @@ class Reproduce:
 
     experiments: Annotated[tuple[str, ...], tyro.conf.Positional]
     """fig4a fig4b fig4c fig5a fig5b fig6 fig7 table1 table2 table3 table4 mixed, or all; beyond the paper: samples
-    heights clutter."""
+    heights clutter worlds."""
     out: pathlib.Path = pathlib.Path("results")
     """Folder for finished cells, data, figures, claims.json and reproduction.md."""
     quick: bool = False

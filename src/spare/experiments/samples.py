@@ -1,8 +1,9 @@
 """How many samples each learner needs, and whether a rule keeps its promises: beyond the paper, run by `spare bench`.
 
-samples   likelihood of the stack and of all objects by number of training pushes, beside graph networks and the noise
+samples   likelihood of the stack, of its values jointly, and of all objects by number of training pushes, beside graph
+          networks and the noise
 heights   stacks of 2, 3 and 4 blocks: does the rule cover exactly the stack?
-clutter   trained with at most three extra blocks, tested with ten and with a hundred
+clutter   trained with at most three extra blocks, tested with three, ten and a hundred
 """
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ EXPERIMENTS = (
         "heights",
         "Stacks of two, three and four",
         NONE,
-        "Four extra blocks; ten runs of each height.",
+        "Four extra blocks, 300 training pushes; ten runs of each height.",
         height_cells,
         height_pictures,
         height_claims,

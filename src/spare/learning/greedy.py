@@ -1,11 +1,14 @@
 """GreedySelect (section 4.2, algorithm 1): grow the reference lists of one rule, one pointer at a time.
 
 1. Train the rule with empty lists; its validation loss is L_0.
-2. Train every legal extension of the current lists; the one with the smallest validation loss is the round's best.
+2. Train the legal extensions of the current lists, or only those that ridge regression finds promising (`ridge.py`);
+   the one with the smallest validation loss is the round's best.
 3. If it is an improvement (by any amount, or one that a paired test supports), keep it and go on; otherwise stop.
 4. Optionally prune: drop pointers that nothing depends on and that the paired test does not ask for; climb again.
+   Then try other pointers in the place of sets.
+5. Optionally refine how the rule sees and predicts (`refine.py`), and train what was found as an ensemble.
 
-Every explored pair of lists stays in the result, with its loss and its default deviations.
+Every pair of lists that was looked at stays in the rounds: with its loss if it was trained, else with the reason.
 """
 
 from __future__ import annotations

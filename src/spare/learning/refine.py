@@ -1,13 +1,15 @@
-"""After the lists are found: how each property is best predicted, and which inputs the rule does without.
+"""After the lists are found: how each property is best predicted, how sets are seen, and which inputs can go.
+
+Entries of x that never vary are left out at once. Then:
 
 1. Targets. The rule is trained once more with new values in the place of changes, or the other way round; a property
    changes sides if the paired test over held-out samples supports it.
-2. Aggregators. Where a slot is a set, the rule is trained once more with further views of it: its size and sums, then
-   its extremes. They stay if the paired test supports it.
-3. Inputs. Entries of x that never vary are left out. Each other one is shuffled among the samples, and what that costs
-   on held-out ones is what the trained networks make of the entry. Those that cost nothing are left out together, the
-   rule is trained without them, and that is kept if it explains the held-out samples no worse; otherwise half of them,
-   the least useful, are tried. The same again for what is left, until nothing more can go.
+2. Aggregators. Where a slot is a set, the rule is trained once more with further views of it: its size, sums and
+   mean, then its extremes. They stay if the paired test supports it.
+3. Inputs. Each entry of x is shuffled among the samples, and what that costs on held-out ones is what the trained
+   networks make of the entry. Those that the test does not ask for are left out together, the rule is trained without
+   them, and that is kept if it explains the held-out samples no worse; otherwise half of them, the least useful, are
+   tried. The same again for what is left, at most six times.
 
 An entry is one property of one slot by one aggregator, so the last step also chooses among those that were there.
 

@@ -1,8 +1,9 @@
 """Candidates of a search: trained, judged on every sample, and turned into models.
 
-1. `screen` leaves out candidates that can bring nothing, and says why.
+1. `screen` leaves out candidates that can bring nothing, `promising` those that ridge regression puts behind, and
+   both say why; `race` trains many for a while and the best four in full.
 2. `train` runs LearnDist on the rest, and gives each its loss on every sample: where a rule does not apply, by the
-   rule with empty lists or by an empirical default covariance (the paper's footnote to section 4.2).
+   rule with empty lists, by an empirical default covariance (the paper's footnote to section 4.2), or by other rules.
 3. `model` is the density that a trial stands for.
 """
 
