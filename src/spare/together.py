@@ -6,8 +6,9 @@ z = Phi⁻¹(F(s'[o, P])), standard normal if F is the distribution function of 
 
     z_o = a_o u + sqrt(1 - a_o²) e_o        u, e_o standard normal, u the same for all objects,
 
-or, in a share of cases (`apart`), z_o = e_o for all objects: now and then everyone goes its own way. Every value keeps its own density; only
-their joint density changes (a mixture of two Gaussian copulas). The cost is linear in the number of objects.
+or, in a share of cases (`apart`), z_o = e_o for all objects: now and then everyone goes its own way. Every value keeps
+its own density; only their joint density changes (a mixture of two Gaussian copulas). The cost is linear in the number
+of objects.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class Search:
     `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
                     then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
                     auto: as many as bring the judged samples to 150, at most 6
-    `ridge`         how many candidates of a growing round are trained, at most: those with the best outlook by ridge regression
-                    on random features, which takes milliseconds (see `ridge.py`). 0: all
+    `ridge`         how many candidates of a growing round are trained, at most: those with the best outlook by ridge
+                    regression on random features, which takes milliseconds (see `ridge.py`). 0: all
     `screen`        the share of the training that each candidate of a round gets, on one fold; the best four are then
                     trained in full and judged. 1 with one fold: all are trained in full
     `warm`          candidates of a heat start from the networks of the list that they extend, with half the training
