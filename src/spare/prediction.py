@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from spare.rule import Rule
 from spare.slots import View, entries
 
 SHOWN = 12
+WIDE = 88
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,9 +215,8 @@ def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.nda
         changed = [("not from", [name for name in offered if name in rule.ignores]), ("also from", rule.adds)]
         told = "; ".join(f"{how} {', '.join(names)}" for how, names in changed if names)
         ignored = f" ({told})" if told else ""
-        lines.append(
-            f"    from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
-        )
+        text = f"from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
+        lines += textwrap.wrap(text, WIDE, initial_indent="    ", subsequent_indent="        ")
         if shared := _together(rule):
             lines.append(f"    they move together: {', '.join(shared)}")
         lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
