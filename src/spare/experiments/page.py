@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from spare.experiments.runner import Summary
 
 
+PLURAL = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "not decided": "are not decided",
+    "no numbers": "have no numbers",
+}
+
+
 def write_page(
     path: pathlib.Path,
     experiments: Sequence[Experiment],
@@ -87,7 +95,7 @@ def _tally(summary: Summary) -> list[str]:
     lines = []
     for source, name in (("paper", "The paper's"), ("ours", "Our own")):
         verdicts = [c.verdict for those in summary.claims.values() for c in those if c.source == source]
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(sorted(verdicts)))
+        counts = ", ".join(f"{verdicts.count(v)} {PLURAL[v]}" for v in dict.fromkeys(sorted(verdicts)))
         lines.append(f"- {name} claims: {len(verdicts)}; {counts or 'none'}.")
     return lines
 
