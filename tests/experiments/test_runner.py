@@ -20,7 +20,7 @@ from spare.experiments.data import Dataset, missing, stacks, unseen
 from spare.experiments.experiment import Experiment, Results, score_cells
 from spare.experiments.figures import Curve, Grid, Picture
 from spare.experiments.runner import run
-from spare.experiments.store import Store
+from spare.experiments.store import FORMAT, Store
 from tests.experiments.made_up import TINY
 
 
@@ -69,7 +69,7 @@ def test_what_is_written(finished: tuple) -> None:
     folder, _, _ = finished
     assert {path.name for path in (folder / "figures").iterdir()} == {"still.png", "still.svg", "still.csv"}
     found = json.loads((folder / "claims.json").read_text())
-    assert found["run"] == {"format": 1, "spare": spare.__version__, "size": "tiny"}
+    assert found["run"] == {"format": FORMAT, "spare": spare.__version__, "size": "tiny"}
     assert found["claims"]["still"][0]["verdict"] == "holds"
     assert next(iter(found["failed"].values())).startswith("unknown method")
     page = (folder / "reproduction.md").read_text()
@@ -104,8 +104,11 @@ def test_a_folder_of_another_run_is_refused(finished: tuple, tmp_path: pathlib.P
         Store(folder, FULL)
     other = tmp_path / "other"
     Store(other, QUICK)
-    (other / "run.json").write_text('{"format": 1, "spare": "0.0.1", "size": "quick"}')
+    (other / "run.json").write_text(f'{{"format": {FORMAT}, "spare": "0.0.1", "size": "quick"}}')
     with pytest.raises(spare.FileError, match=r"version '0.0.1'.*--out"):
+        Store(other, QUICK)
+    (other / "run.json").write_text('{"format": 1, "spare": "0.1.0", "size": "quick"}')
+    with pytest.raises(spare.FileError, match=r"format 1.*--out"):
         Store(other, QUICK)
     (other / "run.json").write_text('{"format": 1')
     with pytest.raises(spare.FileError, match="half written"):
