@@ -15,6 +15,7 @@ import pytest
 
 import spare
 from spare.cli import main
+from spare.experiments.store import FORMAT
 from spare.report.render import html
 from spare.report.results import results_document
 from spare.report.run import run_document
@@ -183,7 +184,7 @@ def test_folders_that_hold_no_report(
     assert "is a folder" in refused([str(copy), "--out", str(tmp_path)], capsys)
     run = (copy / "run.json").read_text()
     for text, says in (
-        (run.replace('"format": 1', '"format": 7'), "format 7"),
+        (run.replace(f'"format": {FORMAT}', '"format": 7'), "format 7"),
         (run.replace('"quick"', '"huge"'), "size 'huge'"),
         (run[:20], "half written"),
         ('{"format": 3, "kind": "run"}', "format 3"),
