@@ -19,14 +19,14 @@ import time
 
 import numpy as np
 
-from spare.domains import push
-from spare.experience import Experience
-from spare.learning.api import Task, make_extractor, prepare
-from spare.learning.clustering import Clustering, features, memberships, separation
+from spare.data.experience import Experience
+from spare.lab.worlds import push
+from spare.learning.clusters import Clustering, features, memberships, separation
 from spare.learning.em import Mixing
-from spare.learning.greedy import GreedySearch
+from spare.learning.fit import Task, make_extractor, prepare
 from spare.learning.many import ManyResult, learn_rules
 from spare.learning.presets import PRESETS, Preset
+from spare.learning.search import GreedySearch
 from spare.learning.threads import cores
 
 HEIGHTS = (2, 3, 4)

@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from spare.experiments.data import stacks, unseen
-from spare.experiments.methods import STACK
-from spare.experiments.statistics import over_runs
-from spare.learning.api import fold_masks, make_extractor, prepare
+from spare.lab.experiments.data import stacks, unseen
+from spare.lab.experiments.methods import STACK
+from spare.lab.experiments.statistics import over_runs
+from spare.learning.fit import fold_masks, make_extractor, prepare
 from spare.learning.presets import PRESETS
-from spare.predictor import bounded_variance
+from spare.model.predictors import bounded_variance
 
 MEMBERS, HELD, STEPS, RATE, BATCH, HIDDEN = 5, 0.15, 3750, 4e-3, 32, (64, 64)
 LEFT_OUT = ("yg", "zg", "target.x", "target.y", "target.z", "target.height", "(b1).width", "(b1).length")

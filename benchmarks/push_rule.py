@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 import spare
-from spare.domains import push
+from spare.lab.worlds import push
 from spare.learning.threads import cores
 
 TEST = 250

@@ -15,8 +15,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import spare
-from spare.domains import toy
-from spare.learning.api import fit
+from spare.lab.worlds import queue as toy
+from spare.learning.fit import fit
 from tests.learning.worlds import Truth, fixed_worlds, random_world, recovered, searches
 
 NAMES = ("toy0", "toy1", "toy2", "toy3", *fixed_worlds(), "random")

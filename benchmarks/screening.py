@@ -23,9 +23,9 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.recovery import case
-from spare.experiments.data import stacks
-from spare.learning import trials
-from spare.learning.api import fit
+from spare.lab.experiments.data import stacks
+from spare.learning import candidates as trials
+from spare.learning.fit import fit
 from spare.learning.presets import PRESETS
 
 WAYS = {"full": {"ridge": 0}, "heats": {"ridge": 0}, "warm heats": {"ridge": 0, "warm": True}, "ridge": {}}

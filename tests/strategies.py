@@ -19,8 +19,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import spare
-from spare.predictor import Network
-from spare.slots import View, entries, further
+from spare.model.features import View, entries, further
+from spare.model.predictors import Network
 from tests import oracle
 
 GRID = 0.25

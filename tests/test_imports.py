@@ -152,4 +152,4 @@ def test_importing_takes_less_than_a_second() -> None:
 
 
 def test_help_answers_within_half_a_second() -> None:
-    assert best_of_three("-m", "spare.cli", "--help") < 0.5
+    assert best_of_three("-m", "spare.commands.cli", "--help") < 0.5

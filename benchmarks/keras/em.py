@@ -17,8 +17,8 @@ import numpy as np
 from environment import ROOT, keras_python
 from export import Exporter
 
-from spare.bench.em import Case
-from spare.domains import push
+from spare.lab.bench.em import Case
+from spare.lab.worlds import push
 from spare.learning.presets import PRESETS
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -6,12 +6,12 @@ import pathlib
 
 import numpy as np
 
-from spare.experience import Experience, concatenate
-from spare.learning.api import make_extractor, prepare, split_weights
-from spare.learning.extract import Table
+from spare.data.experience import Experience, concatenate
+from spare.language.references import Pointer, Shell, next_pointers
+from spare.learning.dataset import Table
+from spare.learning.fit import make_extractor, prepare, split_weights
 from spare.learning.presets import Preset
-from spare.predictor import HIGHEST_LOG_VARIANCE, LOWEST_LOG_VARIANCE
-from spare.references import Pointer, Shell, next_pointers
+from spare.model.predictors import HIGHEST_LOG_VARIANCE, LOWEST_LOG_VARIANCE
 
 
 class Exporter:

@@ -13,14 +13,14 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
 import spare  # noqa: E402
-from spare.domains import push  # noqa: E402
-from spare.learning.api import make_extractor, prepare, split_weights  # noqa: E402
-from spare.learning.fit import Plan, fit_predictors  # noqa: E402
+from spare.lab.worlds import push  # noqa: E402
+from spare.language.references import Shell  # noqa: E402
+from spare.learning.fit import make_extractor, prepare, split_weights  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
 from spare.learning.programs import PROGRAMS  # noqa: E402
 from spare.learning.threads import cores  # noqa: E402
-from spare.references import Shell  # noqa: E402
+from spare.learning.train import Plan, fit_predictors  # noqa: E402
 
 PAPER = PRESETS["paper"]
 

@@ -22,8 +22,8 @@ from peak import measure
 from report import summarise
 from show import markdown, table
 
-from spare.domains import push
-from spare.experience import Experience
+from spare.data.experience import Experience
+from spare.lab.worlds import push
 from spare.learning.presets import find_preset
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -9,55 +9,55 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spare.builder import Builder
-    from spare.domain import Action, Domain, Frame, Property
+    from spare.data.builder import Builder
+    from spare.data.experience import ActionCall, Experience, State, Transition, concatenate
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
-    from spare.evaluation import Evaluation, evaluate
-    from spare.experience import ActionCall, Experience, State, Transition, concatenate
-    from spare.files import load
-    from spare.learning.api import FitResult, fit
+    from spare.language.domain import Action, Domain, Frame, Property
+    from spare.language.references import Pointer, Reference, Shell
+    from spare.learning.fit import FitResult, fit
     from spare.learning.presets import Preset, Search, Training
-    from spare.model import Model, TransitionModel
-    from spare.predictor import Predictor, fresh_predictor, linear_predictor
-    from spare.references import Pointer, Reference, Shell
-    from spare.rule import Rule
+    from spare.model.evaluation import Evaluation, evaluate
+    from spare.model.files import load
+    from spare.model.model import Model, TransitionModel
+    from spare.model.predictors import Predictor, fresh_predictor, linear_predictor
+    from spare.model.rule import Rule
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Action": "domain",
-    "ActionCall": "experience",
-    "Builder": "builder",
+    "Action": "language.domain",
+    "ActionCall": "data.experience",
+    "Builder": "data.builder",
     "DataError": "errors",
     "DefinitionError": "errors",
-    "Domain": "domain",
-    "Evaluation": "evaluation",
-    "Experience": "experience",
+    "Domain": "language.domain",
+    "Evaluation": "model.evaluation",
+    "Experience": "data.experience",
     "FileError": "errors",
     "FitError": "errors",
-    "FitResult": "learning.api",
-    "Frame": "domain",
-    "Model": "model",
-    "Pointer": "references",
-    "Predictor": "predictor",
+    "FitResult": "learning.fit",
+    "Frame": "language.domain",
+    "Model": "model.model",
+    "Pointer": "language.references",
+    "Predictor": "model.predictors",
     "Preset": "learning.presets",
-    "Property": "domain",
-    "Reference": "references",
-    "Rule": "rule",
+    "Property": "language.domain",
+    "Reference": "language.references",
+    "Rule": "model.rule",
     "Search": "learning.presets",
-    "Shell": "references",
+    "Shell": "language.references",
     "SpareError": "errors",
-    "State": "experience",
+    "State": "data.experience",
     "Training": "learning.presets",
-    "Transition": "experience",
-    "TransitionModel": "model",
+    "Transition": "data.experience",
+    "TransitionModel": "model.model",
     "UsageError": "errors",
-    "concatenate": "experience",
-    "evaluate": "evaluation",
-    "fit": "learning.api",
-    "fresh_predictor": "predictor",
-    "linear_predictor": "predictor",
-    "load": "files",
+    "concatenate": "data.experience",
+    "evaluate": "model.evaluation",
+    "fit": "learning.fit",
+    "fresh_predictor": "model.predictors",
+    "linear_predictor": "model.predictors",
+    "load": "model.files",
 }
 
 __all__ = [

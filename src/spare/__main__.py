@@ -2,6 +2,6 @@
 
 import sys
 
-from spare.cli import main
+from spare.commands.cli import main
 
 sys.exit(main())

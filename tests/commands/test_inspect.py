@@ -8,8 +8,8 @@ import pathlib
 import pytest
 
 import spare
-from spare.cli import main
-from spare.domains import toy
+from spare.commands.cli import main
+from spare.lab.worlds import queue as toy
 from tests.fuzz import samples
 
 

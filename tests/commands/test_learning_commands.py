@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import spare
-from spare.cli import main
-from spare.domains import toy
-from spare.evaluation import evaluate
-from spare.files import load
+from spare.commands.cli import main
+from spare.lab.worlds import queue as toy
+from spare.model.evaluation import evaluate
+from spare.model.files import load
 
 
 def run(*arguments: object, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """The command line as a user's shell starts it."""
     return subprocess.run(
-        [sys.executable, "-m", "spare.cli", *map(str, arguments)],
+        [sys.executable, "-m", "spare.commands.cli", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, "SPARE_CACHE": "off"},
         capture_output=True,

@@ -15,14 +15,14 @@ import pytest
 from safetensors.numpy import save as to_safetensors
 
 import spare
-from spare import manifest as manifests
+from spare.io import manifest as manifests
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
 def command(*arguments: object) -> list[str]:
     """The command line as a user's shell starts it."""
-    return [sys.executable, "-m", "spare.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "spare.commands.cli", *map(str, arguments)]
 
 
 def environment(cache: pathlib.Path | None = None) -> dict[str, str]:

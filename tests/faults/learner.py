@@ -7,7 +7,7 @@ import sys
 
 import spare
 from spare.commands.common import remember_programs
-from spare.learning.memo import open_run
+from spare.learning.cache import open_run
 from tests.learning.helpers import quick
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from spare.cli import main
-from spare.experiments import catalogue, cells
-from spare.experiments.cells import Cell, Size
-from spare.experiments.claims import Claim, Statement
-from spare.experiments.experiment import Experiment, Results, score_cells
-from spare.experiments.figures import Curve, Grid, Picture
+from spare.commands.cli import main
+from spare.lab.experiments import catalogue, cells
+from spare.lab.experiments.cells import Cell, Size
+from spare.lab.experiments.claims import Claim, Statement
+from spare.lab.experiments.experiment import Experiment, Results, score_cells
+from spare.lab.experiments.figures import Curve, Grid, Picture
 
 SMALL = dataclasses.replace(cells.QUICK, samples=12, test=5, replayed=2, repeats=10)
 

@@ -13,16 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from spare.atomic import replacing
-from spare.domains import toy
-from spare.learning.memo import open_run
+from spare.io.atomic import replacing
+from spare.lab.worlds import queue as toy
+from spare.learning.cache import open_run
 from tests.faults.helpers import command, environment, one_sentence, python, refuses, run
 from tests.fuzz import samples
 
 SAVE = """
 import resource, sys, spare
-from spare.domains import toy
-from spare import parquet, files
+from spare.lab.worlds import queue as toy
+from spare.data import parquet
+from spare.model import files
 model, data = toy.true_model(), toy.generate(40, seed=0)
 for limit in map(int, sys.argv[2:]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -169,7 +170,7 @@ def test_two_savers_of_one_name(tmp_path: pathlib.Path) -> None:
     """The file is always one or the other, whole."""
     contents = [bytes([65 + k]) * 200_000 for k in range(2)]
     code = (
-        "import sys; from spare.atomic import replacing\n"
+        "import sys; from spare.io.atomic import replacing\n"
         "for _ in range(60):\n"
         " with replacing(sys.argv[1]) as target: target.write_bytes(sys.argv[2].encode() * 200_000)"
     )

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pytest
 
 import spare
-from spare.atomic import replacing
-from spare.domains import toy
-from spare.domains.push import store as parts
-from spare.experiments.cells import QUICK
-from spare.experiments.data import missing, stacks
-from spare.experiments.store import Store, read_json
-from spare.learning.memo import open_run
+from spare.io.atomic import replacing
+from spare.lab.experiments.cells import QUICK
+from spare.lab.experiments.data import missing, stacks
+from spare.lab.experiments.store import Store, read_json
+from spare.lab.worlds import queue as toy
+from spare.lab.worlds.push import store as parts
+from spare.learning.cache import open_run
 from tests.faults.helpers import environment, one_sentence, refuses, run
 
 
@@ -171,10 +171,13 @@ def test_data_of_results_with_a_damaged_footer(tmp_path: pathlib.Path) -> None:
 
 def test_code_beside_the_data(tmp_path: pathlib.Path) -> None:
     """`--domain` runs the module that it names; a file beside it that is called as a package of ours is not run."""
-    (tmp_path / "world.py").write_text("from spare.domains.toy import domain\n")
+    (tmp_path / "world.py").write_text("from spare.lab.worlds.queue import domain\n")
     for name in ("rich", "matplotlib", "joblib"):  # each is imported where it is needed, after the domain
         (tmp_path / f"{name}.py").write_text("open('owned', 'w').close()\n")
-    code = "from spare.catalogue import named_domain; named_domain('world:domain'); import rich, matplotlib, joblib"
+    code = (
+        "from spare.language.registry import named_domain; named_domain('world:domain')\n"
+        "import rich, matplotlib, joblib"
+    )
     settings = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True, "timeout": 120}
     result = subprocess.run([sys.executable, "-P", "-c", code], check=False, **settings)
     assert result.returncode == 0, result.stderr
@@ -183,7 +186,7 @@ def test_code_beside_the_data(tmp_path: pathlib.Path) -> None:
 
 def test_domains_that_cannot_be_imported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths, dots, code that does not parse or lacks a name: one sentence each, and nothing outside is imported."""
-    from spare.catalogue import named_domain
+    from spare.language.registry import named_domain
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

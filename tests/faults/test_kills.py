@@ -21,15 +21,15 @@ import psutil
 import pytest
 
 import spare
-from spare.domains import toy
-from spare.learning.memo import open_run
+from spare.lab.worlds import queue as toy
+from spare.learning.cache import open_run
 from tests.faults.helpers import command, environment, one_sentence, refuses, run
 
 KILLS = int(os.environ.get("SPARE_TEST_KILLS", "0"))
 
 SAVER = """
 import sys
-from spare.domains import toy
+from spare.lab.worlds import queue as toy
 models = [toy.true_model(k) for k in (1, 2)]
 print("ready", flush=True)
 for k in range(10**9):
@@ -39,7 +39,7 @@ for k in range(10**9):
 
 WRITER = """
 import sys
-from spare.atomic import replacing
+from spare.io.atomic import replacing
 contents = [open(path, "rb").read() for path in sys.argv[2:]]
 print("ready", flush=True)
 for k in range(10**9):
@@ -276,7 +276,7 @@ def test_two_writers_of_one_run(tmp_path: pathlib.Path) -> None:
 
 def test_lock_of_a_dead_owner(tmp_path: pathlib.Path) -> None:
     """A lock file without a living owner is taken over; its number is ours then."""
-    code = "import os, sys, pathlib; from spare.learning.memo import open_run\n"
+    code = "import os, sys, pathlib; from spare.learning.cache import open_run\n"
     code += "open_run(pathlib.Path(sys.argv[1]), {}, resume=False); os.kill(os.getpid(), 9)"
     folder = tmp_path / "m.run"
     result = subprocess.run([sys.executable, "-c", code, str(folder)], env=environment(), check=False)

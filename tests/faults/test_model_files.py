@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import spare
-from spare import manifest as manifests
-from spare import strictjson
 from spare.commands.inspect import inspect
-from spare.domains import toy
+from spare.io import manifest as manifests
+from spare.io import strictjson
+from spare.lab.worlds import queue as toy
 from tests.faults.helpers import ROOT, container, one_sentence, refuses, run, sealed, taken_apart
 from tests.fuzz import samples
 from tests.fuzz.mutations import damaged_bytes
@@ -230,7 +230,7 @@ def test_model_that_names_code(good: bytes, path: pathlib.Path) -> None:
     """Nothing in a file can name code: unknown activations, predictors and domains are refused, never imported."""
     refused(path, changed(good, "rules", 0, "predictor", "activations", to=["os_system", "relu"]), "os_system")
     refused(path, changed(good, "rules", 0, "predictor", "activations", to=["os.system", "relu"]), "damaged")
-    refused(path, changed(good, "rules", 0, "predictor", "kind", to="spare.cli:main"), "unknown kind")
+    refused(path, changed(good, "rules", 0, "predictor", "kind", to="spare.commands.cli:main"), "unknown kind")
     refused(path, changed(good, "domain", "name", to="os"), "needs the domain 'os'")
     refused(path, changed(good, "domain", "name", to="antigravity:main"), "damaged")
 

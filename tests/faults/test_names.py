@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import spare
-from spare import diagram
 from spare.commands.cluster import _plot, _print
-from spare.domains import toy
+from spare.lab.worlds import queue as toy
+from spare.model import diagram
 from spare.names import shown
 from tests.faults.helpers import one_sentence, refuses, run
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import spare
-from spare.domains import toy
+from spare.lab.worlds import queue as toy
 from tests.faults.helpers import refuses
 from tests.learning.helpers import quick
 

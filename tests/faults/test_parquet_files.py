@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import spare
-from spare import footer, parquet, thrift
 from spare.commands.inspect import inspect
-from spare.domains import toy
-from spare.thrift import read_struct
+from spare.data import parquet
+from spare.io import footer, thrift
+from spare.io.thrift import read_struct
+from spare.lab.worlds import queue as toy
 from tests.faults.helpers import one_sentence, refuses, run
 from tests.fuzz import samples
 

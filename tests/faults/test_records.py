@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 
 import spare
-from spare.domains import toy
-from spare.experiments.cells import QUICK
-from spare.experiments.claims import Claim
-from spare.experiments.experiment import Experiment
-from spare.experiments.figures import Curve, Picture
-from spare.experiments.learned import told
-from spare.experiments.page import page
-from spare.experiments.runner import Summary
-from spare.experiments.statistics import Estimate
+from spare.lab.experiments.cells import QUICK
+from spare.lab.experiments.claims import Claim
+from spare.lab.experiments.experiment import Experiment
+from spare.lab.experiments.figures import Curve, Picture
+from spare.lab.experiments.learned import told
+from spare.lab.experiments.page import page
+from spare.lab.experiments.runner import Summary
+from spare.lab.experiments.statistics import Estimate
+from spare.lab.report import render
+from spare.lab.report.run import run_document
+from spare.lab.worlds import queue as toy
 from spare.names import tabled
-from spare.report import render
-from spare.report.run import run_document
 
 CASES = int(os.environ.get("SPARE_TEST_RECORDS", "250"))
 EVIL: list[Any] = [
@@ -173,7 +173,7 @@ def test_reasons_of_failed_cells_on_the_page() -> None:
 @pytest.mark.parametrize("text", ["5", "[]", '"x"', "null"])
 def test_records_that_are_no_records(tmp_path: pathlib.Path, text: str) -> None:
     """`spare report` of a folder whose run.json holds something else says so."""
-    from spare.experiments.store import read_json
+    from spare.lab.experiments.store import read_json
 
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(spare.FileError, match="an object is expected"):

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save as to_safetensors
 
-from spare import manifest as manifests
-from spare.parquet import _digest
+from spare.data.parquet import _digest
+from spare.io import manifest as manifests
 
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3, 10**9, 2**31, 2**63, -(2**63), 10**40, 0.5, -0.5, 1e-300, 1e300),

@@ -37,8 +37,8 @@ def reader(kind: str) -> Callable[[pathlib.Path], Any]:
     from spare.commands.inspect import _words, inspect
 
     def model(path: pathlib.Path) -> None:
-        from spare import diagram
-        from spare.files import load
+        from spare.model import diagram
+        from spare.model.files import load
 
         loaded = load(path)
         _words(inspect(path))
@@ -47,7 +47,7 @@ def reader(kind: str) -> Callable[[pathlib.Path], Any]:
         diagram.svg(loaded)
 
     def parquet(path: pathlib.Path) -> None:
-        from spare.parquet import load
+        from spare.data.parquet import load
 
         load(path)
         _words(inspect(path))

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 import spare
-from spare.domains import toy
-from spare.predictor import fresh_predictor
+from spare.lab.worlds import queue as toy
+from spare.model.predictors import fresh_predictor
 from tests.fuzz.mutations import parquet_variants
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from spare.learning.api import make_extractor, split_weights
-from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, fit_predictors
+from spare.language.references import Shell
+from spare.learning.dataset import Extractor
+from spare.learning.fit import make_extractor, split_weights
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.problems import capacity_for
-from spare.references import Shell
+from spare.learning.train import Fitted, Plan, fit_predictors
 
 SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 1}
 PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "screen": 1.0, "refine": False}

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import spare
-from spare.learning.pointing import Pointing
-from spare.references import Pointer, Shell
+from spare.language.references import Pointer, Shell
+from spare.learning.bindings import Pointing
 
 NOISE, REST = 0.02, 0.004
 REACH, ASIDE = 1.0, 0.6

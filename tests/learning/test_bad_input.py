@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import spare
-from spare.domains import toy
-from spare.learning.api import FitResult, fit, split_weights
-from spare.learning.fit import Plan, fit_predictors
-from spare.learning.greedy import GreedySearch
+from spare.lab.worlds import queue as toy
+from spare.language.references import Shell
+from spare.learning.fit import FitResult, fit, split_weights
 from spare.learning.presets import Search, Training
 from spare.learning.problems import capacity_for
-from spare.references import Shell
+from spare.learning.search import GreedySearch
+from spare.learning.train import Plan, fit_predictors
 from tests.learning.helpers import fit_shell, quick
 from tests.learning.worlds import searches
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 import spare
-from spare.domains import toy
 from spare.errors import FileError, FitError, UsageError
-from spare.learning.api import Task, make_extractor
-from spare.learning.clustering import Clustering, memberships, separation
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
+from spare.learning.cache import open_run
+from spare.learning.clusters import Clustering, memberships, separation
 from spare.learning.em import EM, Mixing
-from spare.learning.fit import fit_jobs
+from spare.learning.fit import Task, make_extractor
 from spare.learning.many import ManyResult
-from spare.learning.memo import open_run
+from spare.learning.mixtures import ShellWeights, mix
 from spare.learning.presets import Preset, Search, Training
-from spare.mixture_rule import ShellWeights, mix
-from spare.references import Pointer, Shell
+from spare.learning.train import fit_jobs
 from tests.learning import many_worlds
 from tests.learning.helpers import quick
 

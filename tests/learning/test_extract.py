@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import spare
-from spare.learning.api import make_extractor
-from spare.learning.extract import Extractor, Table
-from spare.learning.pointing import Pointing, expressions
+from spare.language.references import Pointer, Shell, next_pointers
+from spare.learning.bindings import Pointing, expressions
+from spare.learning.dataset import Extractor, Table
+from spare.learning.fit import make_extractor
 from spare.learning.presets import PRESETS
-from spare.predictor import fresh_predictor
-from spare.references import Pointer, Shell, next_pointers
-from spare.slots import further_names
+from spare.model.features import further_names
+from spare.model.predictors import fresh_predictor
 from tests.learning.helpers import SMALL, fit_shell, quick
 
 AGGREGATORS = ("mean", ("max", "min", "sum"), ("count", "mean"), "count")

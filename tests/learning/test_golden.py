@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spare.domains import toy
-from spare.learning.api import FitResult, fit
+from spare.lab.worlds import queue as toy
+from spare.learning.fit import FitResult, fit
 from tests.learning.helpers import quick
 from tests.learning.worlds import fixed_worlds, searches
 

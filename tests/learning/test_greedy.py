@@ -11,13 +11,13 @@ import pytest
 from scipy.special import stdtr
 
 import spare
-from spare.domains import toy
-from spare.learning.api import FitResult, fit, fold_masks, split_weights
-from spare.learning.greedy import _without_one
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
+from spare.learning.fit import FitResult, fit, fold_masks, split_weights
 from spare.learning.presets import PRESETS
 from spare.learning.programs import PROGRAMS
+from spare.learning.search import _without_one
 from spare.learning.statistics import paired_improvement, weighted_mean
-from spare.references import Pointer, Shell
 from tests.learning.helpers import flat, quick
 from tests.learning.worlds import Truth, World, fixed_worlds, holds_the_same, recovered, searches
 

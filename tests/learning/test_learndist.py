@@ -8,15 +8,15 @@ import functools
 import numpy as np
 import pytest
 
-from spare.domains import toy
-from spare.learning.api import Task, fit, make_extractor
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
 from spare.learning.engine import initial_nets
-from spare.learning.fit import Fitted, Plan, fit_predictors
+from spare.learning.fit import Task, fit, make_extractor
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
 from spare.learning.programs import PROGRAMS
-from spare.model import Model
-from spare.references import Pointer, Shell
+from spare.learning.train import Fitted, Plan, fit_predictors
+from spare.model.model import Model
 from tests.learning.helpers import fit_shell, flat, plan_for, quick
 from tests.learning.worlds import searches
 

@@ -13,14 +13,14 @@ import numpy as np
 import optax
 import pytest
 
-from spare.domains import toy
-from spare.learning.api import make_extractor
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
 from spare.learning.engine import Moments, Rows, adam, joint_loss, mean_loss, variance_loss
+from spare.learning.fit import make_extractor
+from spare.learning.noise import default_variance
 from spare.learning.presets import PRESETS
 from spare.learning.problems import padded_problem, take_scale
-from spare.learning.rest import default_variance
-from spare.predictor import Network, bounded_variance
-from spare.references import Pointer, Shell
+from spare.model.predictors import Network, bounded_variance
 from tests.learning.helpers import SMALL, plan_for
 
 B, D, S, Q = 5, 4, 3, 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.learning.api import FitResult, Task, fit, make_extractor
+from spare.learning.fit import FitResult, Task, fit, make_extractor
 from spare.learning.refine import Judged, needed
 from tests.learning.helpers import quick
 

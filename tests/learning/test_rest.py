@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import spare
-from spare.learning.api import Task, make_extractor, prepare
-from spare.learning.fit import fit_predictors
+from spare.language.references import Shell
+from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.noise import Rest, changes, fit_rest
 from spare.learning.presets import PRESETS, Preset
-from spare.learning.rest import Rest, changes, fit_rest
-from spare.model import Model
-from spare.references import Shell
+from spare.learning.train import fit_predictors
+from spare.model.model import Model
 
 DOMAIN = spare.Domain(
     "crowd",
@@ -113,7 +113,7 @@ def test_rules_are_learned_and_scored_with_surprises() -> None:
 
 def test_surprises_survive_a_file_and_a_checkpoint(tmp_path: pathlib.Path) -> None:
     """Saved and loaded, or trained anew from a memo: the same bits."""
-    from spare.learning.memo import open_run
+    from spare.learning.cache import open_run
 
     data, models = crowd(80, 5), []
     for _ in range(2):

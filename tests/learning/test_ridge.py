@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from spare.domains import toy
-from spare.learning.api import Task, fit, make_extractor
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
+from spare.learning.fit import Task, fit, make_extractor
 from spare.learning.presets import PRESETS
-from spare.learning.ridge import PENALTIES, Outlook, left_out, ridge_losses
-from spare.references import Pointer, Shell
+from spare.learning.screen import PENALTIES, Outlook, left_out, ridge_losses
 from tests.learning.helpers import quick
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.learning.api import fit
+from spare.learning.fit import fit
 from tests.learning.helpers import quick
 
 ON = spare.Reference("on", lambda o, p: abs(o.x - p.x) < 0.5)

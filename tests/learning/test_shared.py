@@ -11,12 +11,12 @@ import pytest
 
 import spare
 from spare.commands.inspect import Inspect
-from spare.domains import toy
-from spare.learning.api import fit
+from spare.lab.worlds import queue as toy
 from spare.learning.engine import initial_nets, real_outputs
-from spare.learning.fit import _preserve, _revive
+from spare.learning.fit import fit
 from spare.learning.presets import PRESETS, Preset, Training
-from spare.predictor import Network, Predictor
+from spare.learning.train import _preserve, _revive
+from spare.model.predictors import Network, Predictor
 from tests.learning.helpers import fit_shell
 
 TRUE = toy.true_shell(1)

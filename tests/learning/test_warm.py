@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spare.domains import toy
-from spare.learning.api import fit
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
 from spare.learning.engine import grown, initial_nets, outputs
-from spare.learning.fit import fit_predictors, grows_from, member_problem
+from spare.learning.fit import fit
 from spare.learning.problems import take_scale
-from spare.references import Pointer, Shell
+from spare.learning.train import fit_predictors, grows_from, member_problem
 from tests.learning.helpers import fit_shell, quick
 
 SHORT = Shell(1, (Pointer("behind", (0,)),))

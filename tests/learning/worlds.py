@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import spare
-from spare.domains import toy
-from spare.learning.api import FitResult
-from spare.learning.pointing import Pointing
-from spare.learning.rounds import SearchResult
-from spare.references import Pointer, Shell
+from spare.lab.worlds import queue as toy
+from spare.language.references import Pointer, Shell
+from spare.learning.bindings import Pointing
+from spare.learning.fit import FitResult
+from spare.learning.history import SearchResult
 
 NOISE, REST = 0.02, 0.004
 
@@ -201,7 +201,7 @@ def _drawable(world: World) -> bool:
 
 
 def toy_world(followers: int) -> tuple[spare.Domain, Truth]:
-    """The queue of `spare.domains.toy` with so many followers."""
+    """The queue of `spare.lab.worlds.queue` with so many followers."""
     return toy.domain, Truth(toy.true_shell(followers), ())
 
 

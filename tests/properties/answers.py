@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.batches import Batch
+from spare.data.scene import Batch
 from tests.oracle import OracleModel
 from tests.strategies import Case, case, plain, plan, thorough
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import spare
-from spare import manifest as manifests
-from spare import strictjson, tensors
-from spare.learning.memo import open_run
+from spare.io import manifest as manifests
+from spare.io import strictjson, tensors
+from spare.io.thrift import read_struct
+from spare.learning.cache import open_run
 from spare.names import shown
-from spare.thrift import read_struct
 from tests.strategies import BUCKETS, MANY, build, choices, examples, experience, plan, seeds, transitions
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="spare-properties-"))

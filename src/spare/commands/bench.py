@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 import tyro
 
 MODULES = {
-    "scale": "spare.bench.scale",
-    "generate": "spare.domains.push.bench",
-    "em": "spare.bench.em",
-    "samples": "spare.bench.samples",
+    "scale": "spare.lab.bench.scale",
+    "generate": "spare.lab.worlds.push.bench",
+    "em": "spare.lab.bench.em",
+    "samples": "spare.lab.bench.samples",
 }
 
 

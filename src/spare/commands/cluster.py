@@ -45,7 +45,7 @@ class Cluster:
     def run(self) -> int:
         """Cluster, print the table, draw the plot."""
         remember_programs()
-        from spare.learning.clustering import Clustering, matched, separation
+        from spare.learning.clusters import Clustering, matched, separation
 
         how = Clustering(self.kind, self.likelihood, self.scale)
         if self.out is not None:
@@ -66,10 +66,10 @@ class Cluster:
         import numpy as np
 
         from spare.errors import UsageError
-        from spare.learning.api import Task, make_extractor, prepare
-        from spare.learning.clustering import features, memberships
-        from spare.learning.greedy import GreedySearch
+        from spare.learning.clusters import features, memberships
+        from spare.learning.fit import Task, make_extractor, prepare
         from spare.learning.presets import find_preset
+        from spare.learning.search import GreedySearch
 
         action = self.action or data.domain.actions[0].name
         data, _ = prepare(data.domain, data)
@@ -112,7 +112,7 @@ def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from spare.atomic import replacing
+    from spare.io.atomic import replacing
     from spare.names import shown
 
     names = np.unique(labels)

@@ -7,8 +7,8 @@ import pathlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spare.experience import Experience
-    from spare.model import Model
+    from spare.data.experience import Experience
+    from spare.model.model import Model
 
 
 def remember_programs() -> None:
@@ -25,16 +25,16 @@ def remember_programs() -> None:
 
 def load_data(path: pathlib.Path, domain: str | None) -> Experience:
     """The experience in a file, with the domain that the user names or that SPARE ships."""
-    from spare.catalogue import named_domain
-    from spare.experience import Experience
+    from spare.data.experience import Experience
+    from spare.language.registry import named_domain
 
     return Experience.load(path, named_domain(domain))
 
 
 def load_model(path: pathlib.Path, domain: str | None) -> Model:
     """The model in a file, with the domain that the user names or that SPARE ships."""
-    from spare.catalogue import named_domain
-    from spare.files import load
+    from spare.language.registry import named_domain
+    from spare.model.files import load
 
     return load(path, named_domain(domain))
 

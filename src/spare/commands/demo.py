@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from spare.atomic import replacing
 from spare.commands.common import remember_programs
 from spare.commands.live import SearchView
+from spare.io.atomic import replacing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Demo:
     def run(self) -> int:
         """Do it, step by step, saying what happens; the last line is the report's path."""
         remember_programs()
-        from spare.domains import push
+        from spare.lab.worlds import push
         from spare.learning.threads import cores
 
         begin = time.perf_counter()
@@ -56,12 +56,12 @@ class Demo:
     def _learn(self, train: Any) -> tuple[dict[str, Any], dict[str, float], Any]:
         """Ours, saved with its diagram, and the others: models and seconds by method."""
         import spare
-        from spare import diagram
-        from spare.baselines.flat import fit_flat
-        from spare.baselines.graph import GraphSettings, fit_graph
-        from spare.baselines.simple import no_change
-        from spare.domains import push
-        from spare.experiments.methods import MEMBERS
+        from spare.lab.baselines.flat import fit_flat
+        from spare.lab.baselines.graph import GraphSettings, fit_graph
+        from spare.lab.baselines.simple import no_change
+        from spare.lab.experiments.methods import MEMBERS
+        from spare.lab.worlds import push
+        from spare.model import diagram
 
         start = time.perf_counter()
         view = SearchView("push", push.domain.action("push").objects, 4)
@@ -87,8 +87,8 @@ class Demo:
     def _compare(self, models: dict[str, Any], seconds: dict[str, float], test: Any) -> dict[str, Any]:
         """Scores of every method, printed as a table and written to evaluation.json."""
         import spare
-        from spare.experiments.methods import LABELS
-        from spare.experiments.run import scored
+        from spare.lab.experiments.methods import LABELS
+        from spare.lab.experiments.run import scored
 
         methods = {}
         print(f"   {'':16s}{'nats per value of moved blocks':>32s}{'error, mm':>12s}{'learned in':>12s}")
@@ -104,12 +104,12 @@ class Demo:
 
     def _report(self, how: Any, methods: dict[str, Any], data: tuple[Any, Any], begin: float) -> pathlib.Path:
         """run.json, figures/ and report.html."""
-        from spare.experiments.learned import learned
-        from spare.experiments.run import calibration, save_run
-        from spare.experiments.scenes import scenes
-        from spare.experiments.store import read_json
-        from spare.report.render import write
-        from spare.report.run import run_document
+        from spare.lab.experiments.learned import learned
+        from spare.lab.experiments.run import calibration, save_run
+        from spare.lab.experiments.scenes import scenes
+        from spare.lab.experiments.store import read_json
+        from spare.lab.report.render import write
+        from spare.lab.report.run import run_document
 
         train, test = data
         record = {

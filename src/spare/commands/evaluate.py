@@ -12,7 +12,7 @@ import tyro
 from spare.commands.common import load_data, load_model, remember_programs
 
 if TYPE_CHECKING:
-    from spare.evaluation import Evaluation
+    from spare.model.evaluation import Evaluation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Evaluate:
         if self.draws < 10:
             raise UsageError(f"--draws {self.draws}: at least 10 samples per transition are needed")
         remember_programs()
-        from spare.evaluation import evaluate
+        from spare.model.evaluation import evaluate
 
         model = load_model(self.model, self.domain)
         result = evaluate(model, load_data(self.data, self.domain), seed=self.seed, draws=self.draws)

@@ -50,7 +50,7 @@ class Fit:
     def run(self) -> int:
         """Learn, save, and print the rules."""
         remember_programs()
-        from spare.learning.memo import open_run
+        from spare.learning.cache import open_run
 
         data = load_data(self.data, self.domain)
         check_target(self.out)
@@ -103,7 +103,7 @@ class Fit:
         return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
 
     def _learn(self, data: Any, memo: Any) -> Any:
-        from spare.learning.api import fit
+        from spare.learning.fit import fit
         from spare.learning.presets import find_preset
 
         rules, search = self._rules(), self._search()

@@ -49,7 +49,7 @@ class Generate:
             raise UsageError(one_of("world", self.world, ("push",)))
         import time
 
-        from spare.domains.push.generation import generate
+        from spare.lab.worlds.push.generation import generate
 
         began = time.perf_counter()
         try:
@@ -94,8 +94,8 @@ def _report(asked: Generate, data: Any, seconds: float) -> None:
     """One line for people, or JSON for machines."""
     import json
 
-    from spare.domains.push.episode import tally
-    from spare.domains.push.generation import touch_share
+    from spare.lab.worlds.push.episode import tally
+    from spare.lab.worlds.push.generation import touch_share
 
     rejects = data.metadata["push"]["rejects"]
     failed = sum(rejects.values())

@@ -28,8 +28,8 @@ class Inspect:
 
 def inspect(path: pathlib.Path) -> dict[str, Any]:
     """The facts about a file, or a `FileError` whose sentence says what it is instead."""
-    from spare.atomic import open_regular
     from spare.errors import FileError
+    from spare.io.atomic import open_regular
 
     if path.is_dir():
         return _run_folder(path)
@@ -43,7 +43,7 @@ def inspect(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
-    from spare.manifest import read
+    from spare.io.manifest import read
 
     manifest, tensors = read(path)
     return {
@@ -60,7 +60,7 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
 def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> int:
     """How many networks a rule's ensemble has."""
     from spare.errors import FileError
-    from spare.manifest import PREDICTORS
+    from spare.io.manifest import PREDICTORS
 
     bias = tensors.get(f"rule.{k}.{PREDICTORS[rule['predictor']['kind']][0]}.0.bias")
     if bias is None or not bias.ndim:
@@ -69,7 +69,7 @@ def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> 
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
-    from spare.parquet import describe
+    from spare.data.parquet import describe
 
     header, groups, schema = describe(path)
     return {
@@ -87,7 +87,7 @@ def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
 def _run_folder(path: pathlib.Path) -> dict[str, Any]:
     """An unfinished run: what it belongs to, and how far it is."""
     from spare.errors import FileError
-    from spare.learning.memo import read_record
+    from spare.learning.cache import read_record
 
     found = read_record(path / "run.json") if (path / "run.json").exists() else None
     if found is None:
@@ -131,7 +131,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
 
 
 def _domain_words(schema: dict[str, Any]) -> list[str]:
-    from spare.catalogue import ships
+    from spare.language.registry import ships
 
     own = "ships with SPARE" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spare.learning.em import Iteration
-    from spare.learning.rounds import Explored, Round
+    from spare.learning.history import Explored, Round
 
 
 class SearchView:

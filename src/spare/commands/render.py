@@ -32,13 +32,13 @@ class Render:
 
         if self.gif + self.page + self.gallery > 1:
             raise UsageError("choose one of --gif, --page and --gallery")
-        from spare.experience import Experience
+        from spare.data.experience import Experience
 
         target = self.target()
         if not target.parent.is_dir():
             raise UsageError(f"{target}: the folder {target.parent} does not exist; create it first")
         content = self.draw(Experience.load(self.data), target)
-        from spare.atomic import replacing
+        from spare.io.atomic import replacing
 
         with replacing(target) as temporary:
             temporary.write_bytes(content)
@@ -56,7 +56,7 @@ class Render:
         """The content of the file."""
         import io
 
-        from spare.domains.push import figures
+        from spare.lab.worlds.push import figures
 
         memory = io.BytesIO()
         if self.gallery and target.suffix != ".png":
@@ -66,7 +66,7 @@ class Render:
             return memory.getvalue()
         scenario = figures.simulate_again(data, self.index)
         if self.page:
-            from spare.domains.push.page import page
+            from spare.lab.worlds.push.page import page
 
             return page(scenario).encode()
         if self.gif:

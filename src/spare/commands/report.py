@@ -25,7 +25,7 @@ class Report:
     def run(self) -> int:
         """Read, write, say where."""
         from spare.commands.common import check_target
-        from spare.report.render import write
+        from spare.lab.report.render import write
 
         folder = self.source if self.source.is_dir() else self.source.parent
         out = self.out or folder / "report.html"
@@ -36,9 +36,9 @@ class Report:
 
     def _document(self) -> Any:
         from spare.errors import FileError, UsageError
-        from spare.experiments.store import read_json
-        from spare.report.results import results_document
-        from spare.report.run import run_document
+        from spare.lab.experiments.store import read_json
+        from spare.lab.report.results import results_document
+        from spare.lab.report.run import run_document
 
         if not self.source.exists():
             raise FileError(f"{self.source}: there is no such file or folder")
@@ -59,11 +59,11 @@ class Report:
 
     def _judged(self, data: pathlib.Path) -> dict[str, Any]:
         """The record of a model that was learned elsewhere."""
-        from spare.baselines.simple import no_change
         from spare.commands.common import load_data, load_model, remember_programs
-        from spare.experiments.learned import told
-        from spare.experiments.run import FORMAT, examples, scored
-        from spare.experiments.store import circumstances
+        from spare.lab.baselines.simple import no_change
+        from spare.lab.experiments.learned import told
+        from spare.lab.experiments.run import FORMAT, examples, scored
+        from spare.lab.experiments.store import circumstances
 
         remember_programs()
         model, test = load_model(self.source, self.domain), load_data(data, self.domain)

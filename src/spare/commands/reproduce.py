@@ -37,11 +37,11 @@ class Reproduce:
     def run(self) -> int:
         """Run, write, and say which claims hold; exit code 1 if a cell failed."""
         from spare.commands.common import check_target
-        from spare.domains.push.generation import workers
-        from spare.experiments.catalogue import chosen
-        from spare.experiments.cells import FULL, QUICK
-        from spare.experiments.runner import run
-        from spare.experiments.store import Store
+        from spare.lab.experiments.catalogue import chosen
+        from spare.lab.experiments.cells import FULL, QUICK
+        from spare.lab.experiments.runner import run
+        from spare.lab.experiments.store import Store
+        from spare.lab.worlds.push.generation import workers
 
         experiments, jobs = chosen(self.experiments), workers(self.jobs)
         if self.page is not None:
@@ -63,12 +63,12 @@ class Reproduce:
         return 1 if summary.failed else 0
 
     def _far(self) -> contextlib.AbstractContextManager[object]:
-        from spare.experiments.cluster import connected
+        from spare.lab.experiments.cluster import connected
 
         return contextlib.nullcontext() if self.cluster is None else connected(self.cluster)
 
     def _copy_page(self) -> None:
-        from spare.atomic import replacing
+        from spare.io.atomic import replacing
 
         assert self.page is not None
         with replacing(self.page) as target:

@@ -12,8 +12,8 @@ import tyro
 from spare.commands.common import load_model
 
 if TYPE_CHECKING:
-    from spare.model import Model
-    from spare.rule import Rule
+    from spare.model.model import Model
+    from spare.model.rule import Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Show:
             for k, one in enumerate(model.provenance.get("rules", [])):
                 print(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
             return 0
-        from spare import diagram
+        from spare.model import diagram
 
         print(diagram.mermaid(model) if self.format == "mermaid" else diagram.svg(model))
         return 0

@@ -20,14 +20,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from spare.errors import FitError, UsageError
-from spare.learning.clustering import features, memberships
-from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Pair, Plan, fit_jobs
-from spare.learning.greedy import GreedySearch
+from spare.language.references import Shell
+from spare.learning.clusters import features, memberships
+from spare.learning.dataset import Extractor
+from spare.learning.history import Listener, SearchResult
 from spare.learning.mixing import Mixing as Mixing
-from spare.learning.rounds import Listener, SearchResult
-from spare.mixture_rule import ShellWeights, all_shells, mix
-from spare.references import Shell
+from spare.learning.mixtures import ShellWeights, all_shells, mix
+from spare.learning.search import GreedySearch
+from spare.learning.train import Fitted, Pair, Plan, fit_jobs
 
 NEGLIGIBLE = 0.01
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from spare.learning.presets import Phase, Training
 from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
-from spare.predictor import Network, bounded_variance
+from spare.model.predictors import Network, bounded_variance
 
 
 class Capacity(NamedTuple):

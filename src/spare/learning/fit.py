@@ -1,334 +1,241 @@
-"""LearnDist (section 4.1): weighted experience and lists of references in, predictor and default variances out.
-
-1. `extract` gives x, y for the rows a rule applies to; here they are normalised and padded.
-2. `engine` trains mean and variance networks of all candidates.
-3. Default variances come in closed form from the objects that the rule does not predict.
-4. The density of every transition under the trained rule is evaluated once, for losses and votes.
-"""
+"""`spare.fit`: from experience to a model, one search per action template."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import importlib.metadata
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-import jax
 import numpy as np
 
-from spare.errors import FitError
-from spare.learning.engine import Capacity, Nets, Problem, grown, initial_nets, real_outputs, train
-from spare.learning.extract import Extractor, Table
-from spare.learning.likelihood import log_values, row_components
-from spare.learning.memo import Memo
-from spare.learning.presets import Preset, Training
-from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
-from spare.learning.rest import Rest, fit_rest
-from spare.learning.threads import in_parallel
-from spare.learning.together import fit_together
-from spare.predictor import Network, Predictor
-from spare.references import Shell
-from spare.rule import Rule
+from spare.data.experience import Experience
+from spare.errors import FitError, UsageError
+from spare.language.domain import Domain
+from spare.learning.bindings import Pointing
+from spare.learning.cache import Memo
+from spare.learning.dataset import Extractor
+from spare.learning.em import Mixing
+from spare.learning.history import SearchResult
+from spare.learning.many import ManyResult, better_by_test, learn_rules
+from spare.learning.noise import default_variance
+from spare.learning.presets import Preset, Training, find_preset
+from spare.learning.problems import capacity_for
+from spare.learning.search import GreedySearch
+from spare.learning.train import Plan
+from spare.model.model import Model
+
+MOST_RULES = 6
+JUDGES = 3
+"""How many networks, at least, judge inputs and targets; each holds out other samples."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
-    """One trained rule and what it says about every transition it was shown.
+class FitResult:
+    """What learning gives back: the model, how it was found, and what a user should know about it.
 
-    log_values (n, Q): log p(s' | s, a; T) in nats, summed over the objects that the rule predicts and over the `rest`;
-    NaN where it does not apply. Samples that some members were not trained on are judged by those alone. `together`
-    says how what the rule predicts moves with each other, where that was asked for; `log_values` does not contain it.
+    `history` has one `SearchResult` (one rule) or `ManyResult` (several) per action template that occurs; `notes`
+    are sentences for people.
     """
 
-    table: Table
-    nets: tuple[Nets, ...]
-    scaling: Scaling
-    rest: Rest
-    log_values: tuple[np.ndarray, np.ndarray]
-    together: tuple[np.ndarray, np.ndarray] | None = None
+    model: Model
+    history: tuple[SearchResult | ManyResult, ...]
+    preset: Preset
+    seed: int
+    notes: tuple[str, ...]
 
-    @property
-    def log_prob(self) -> np.ndarray:
-        """log p(s' | s, a; T) of every transition (n,), NaN where the rule does not apply."""
-        return self.log_values[0].sum(axis=1) + self.log_values[1].sum(axis=1)
 
-    @property
-    def default_variance(self) -> np.ndarray:
-        """v (Q,) of what the rule does not predict."""
-        return self.rest.variance
+def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword with a default
+    domain: Domain,
+    experience: Experience,
+    *,
+    seed: int,
+    preset: str | Preset = "default",
+    rules: int | Mixing | Literal["auto"] = 1,
+    threads: int | None = None,
+    listener: Callable[[str], Any] | None = None,
+    memo: Memo | None = None,
+    **search: Any,
+) -> FitResult:
+    """Learn a model from experience: one search per action template (sections 4.1 to 4.3 of the paper).
 
-    def rule(self, extractor: Extractor) -> Rule:
-        """The trained rule, with networks cut down to their real size."""
-        domain = extractor.experience.domain
-        targets = tuple("change" if change else "absolute" for change in extractor.changes)
-        shells = (self.table.gamma, self.table.delta)
-        return Rule(
-            domain,
-            extractor.action,
-            shells,
-            self.predictor(),
-            self.default_variance,
-            targets=targets,
-            inputs=extractor.inputs,
-            framed=extractor.framed,
-            ignores=extractor.ignores.get(self.table.gamma, ()),
-            adds=extractor.adds.get(self.table.gamma, ()),
-            surprises=self.rest.surprises,
-            together=self.together,
+    `preset` is `default`, `paper` or a `Preset`; `rules` is how many rules to learn for each action (a `Mixing` says
+    more about how, `"auto"` lets held-out likelihood decide). Further keywords override the preset's search
+    settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
+    """
+    if seed < 0 or (threads is not None and threads < 1):
+        raise UsageError(f"seed must be 0 or more and threads 1 or more, got seed {seed} and threads {threads}")
+    chosen = find_preset(preset)
+    chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
+    data, notes = prepare(domain, experience)
+    domain = data.domain
+    task = Task(chosen, seed, threads, memo)
+    results: list[SearchResult | ManyResult] = []
+    for index, action in enumerate(domain.actions):
+        rows = np.flatnonzero(data.action == index)
+        if not len(rows):
+            notes.append(f"action {action.name!r} never occurs: no rule was learned for it")
+            continue
+        view = listener(action.name) if listener else None
+        results.append(task.learn(data[rows], action.name, rules, view))
+    learned = [rule for result in results for rule in result.model.rules]
+    facts = provenance(chosen, seed, data, results)
+    return FitResult(Model(domain, learned, _default(data, results), facts), tuple(results), chosen, seed, tuple(notes))
+
+
+def provenance(
+    chosen: Preset, seed: int, data: Experience, results: Sequence[SearchResult | ManyResult]
+) -> dict[str, Any]:
+    """Where a model comes from: versions, seed, settings, data, and each rule's share where there are several."""
+    facts: dict[str, Any] = {
+        "spare": importlib.metadata.version("spare-models"),
+        "jax": importlib.metadata.version("jax"),
+        "preset": chosen.name,
+        "seed": seed,
+        "data": data.fingerprint,
+        "transitions": len(data),
+    }
+    shares = [
+        {"share": round(one.share, 4), "typical": one.typical}
+        for result in results
+        if isinstance(result, ManyResult)
+        for one in result.shares
+    ]
+    return {**facts, "rules": shares} if shares else facts
+
+
+def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[str]]:
+    """Transitions with weight, seen through a domain with every resolution filled in, and notes about them."""
+    data = experience.with_domain(domain)
+    if not (data.weights > 0).any():
+        raise FitError("every transition has weight 0: there is nothing to learn from")
+    data = data[np.flatnonzero(data.weights > 0)]
+    data, filled = data.resolved()
+    notes = [f"property {name!r}: resolution {value:.3g} taken from the data" for name, value in filled.items()]
+    for column, prop in enumerate(domain.properties):
+        seen = np.concatenate([data.values[:, column], data.next_values[:, column]])
+        if np.ptp(seen) == 0:
+            notes.append(f"property {prop.name!r} is constant ({seen[0]:g}) in these data")
+        resolution = data.domain.properties[column].resolution
+        step = float(np.spacing(np.abs(seen).max()))
+        if not prop.static and resolution is not None and step > resolution:
+            notes.append(
+                f"property {prop.name!r} reaches {np.abs(seen).max():.3g}, where 32-bit numbers are {step:.2g} apart, "
+                f"more than its resolution {resolution:g}; subtract an offset, or raise the resolution"
+            )
+    return data, notes
+
+
+def make_extractor(data: Experience, action: str, chosen: Preset) -> Extractor:
+    """The extractor of one action's transitions under a preset."""
+    roles = len(data.domain.action(action).objects)
+    changes = data.domain.periodic | (chosen.targets == "change")
+    framed = chosen.framed and data.domain.action(action).frame is not None
+    return Extractor(Pointing(data, roles), action, chosen.input_names(data.domain), changes, framed)
+
+
+def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(training, validation) weights: a `share` of the samples, drawn by seed, is held out."""
+    n = len(weights)
+    held = round(share * n)
+    if held < 1 or held >= n:
+        least = next(k for k in itertools.count(2) if 1 <= round(share * k) < k)
+        raise FitError(
+            f"{n} samples cannot be split into training and {share:.0%} validation; at least {least} are needed"
         )
-
-    def predictor(self) -> Predictor:
-        """phi: both networks of every member, with normalisation inside."""
-        # `device_put` moves what NumPy has prepared; `jnp.asarray` would compile a program for every shape.
-        inputs, shape = self.table.x.shape[1], self.table.y.shape[1:]
-
-        def stack(networks: Sequence[Network | None]) -> Any:
-            cut = [net and _cut(net, inputs, shape[0] * shape[1]) for net in networks]
-            return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *cut)
-
-        s = self.scaling
-        parts = (jax.device_put(part.astype(np.float32)) for part in (s.x_mean, s.x_scale, s.y_mean, s.y_scale))
-        return Predictor(stack([n.mean for n in self.nets]), stack([n.variance for n in self.nets]), *parts)
+    chosen = fold_masks(n, share, 1, seed)[0]
+    return np.where(chosen, 0.0, weights), np.where(chosen, weights, 0.0)
 
 
-def _cut(net: Network, inputs: int, outputs: int) -> Network:
-    """The network without its padding."""
-    weights, biases = list(net.weights), list(net.biases)
-    weights[0] = weights[0][:inputs]
-    columns = real_outputs(len(biases[-1]), outputs, 2 if net.skips else 1)
-    weights[-1], biases[-1] = weights[-1][:, columns], biases[-1][columns]
-    return Network(tuple(weights), tuple(biases), net.activation, net.skips)
-
-
-Pair = tuple[Shell, Shell]
+def fold_masks(n: int, share: float, folds: int, seed: int) -> np.ndarray:
+    """(F, n): one after another, each fold holds out a `share` of the samples, in an order drawn by seed."""
+    held = round(share * n)
+    order = np.random.default_rng([seed, 15]).permutation(n)
+    masks = np.zeros((folds, n), bool)
+    for k, mask in enumerate(masks):
+        mask[np.take(order, np.arange(k * held, (k + 1) * held), mode="wrap")] = True
+    return masks
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """How candidates are trained: preset, weights (n,) of training and validation, padded shape, seed, threads.
-
-    `folds` (F, n) says which samples each member of an ensemble leaves out of its training and is validated on; member
-    m has fold m mod F. Without it every member leaves out the validation samples, which `training` must then not
-    contain; with it, both weights may name the same samples. `others` (n,) is the loss of each sample under the other
-    rules of a model: what a sample costs that a candidate of a search does not apply to. `effort` is the share of the
-    schedule that is trained.
-
-    `parent` is a trained rule: candidates whose lists extend its own by one pointer begin with its networks.
-
-    `warm` holds earlier results to start from instead of fresh networks, with the short schedule; `memo` remembers
-    finished trainings between runs; `bystanders` is a prior on default variances, imagined objects per sample.
-
-    A weight of 0 leaves a transition out. The same seed gives the same bits, whatever the number of threads and
-    whoever else is trained: a candidate's own seed depends on the plan's and on its lists alone.
-    """
+class Task:
+    """How the transitions of one action are learned from."""
 
     preset: Preset
-    training: np.ndarray
-    validation: np.ndarray
-    capacity: Capacity
     seed: int
     threads: int | None = None
-    warm: Mapping[Pair, Fitted] = dataclasses.field(default_factory=dict)
-    bystanders: float = 0.0
     memo: Memo | None = None
-    folds: np.ndarray | None = None
-    others: np.ndarray | None = None
-    effort: float = 1.0
-    parent: Fitted | None = None
 
-    def room(self, table: Table) -> Capacity:
-        """The padded shape; wider where a rule sees more than the references of its lists offer."""
-        wide = -(-table.x.shape[1] // 8) * 8  # in steps: every shape is compiled anew
-        return self.capacity if table.x.shape[1] <= self.capacity.inputs else self.capacity._replace(inputs=wide)
+    def plan(
+        self, data: Experience, extractor: Extractor, members: int | None = None, training: Training | None = None
+    ) -> Plan:
+        """The plan for all of `data`: `members` networks (as many as the search has folds), trained so (as candidates).
 
-    def held_out(self, member: int) -> np.ndarray:
-        """Which samples a member is validated on and not trained on, (n,)."""
-        if self.folds is None:
-            return self.validation > 0
-        return self.folds[member % len(self.folds)]
+        Each holds out the search's validation share, or what `training.checked` says if that is less.
+        """
+        search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
+        count = members or search.folds_for(len(data))
+        training = dataclasses.replace(training or self.preset.training, members=count)
+        share = search.validation
+        if training.checked:
+            share = min(share, training.checked / len(data))
+        weights = split_weights(data.weights, share, self.seed)
+        chosen = dataclasses.replace(self.preset, training=training)
+        held = None
+        if count > 1 and search.folds != 1:
+            held = fold_masks(len(data), share, count, self.seed)
+            weights = (data.weights, np.where(held.any(axis=0), data.weights, 0.0))
+        return Plan(chosen, *weights, capacity, self.seed, self.threads, memo=self.memo, folds=held)
 
+    def judging(self, data: Experience, extractor: Extractor) -> Plan | None:
+        """The plan by which inputs and targets are chosen, if the preset's refines what it found."""
+        search = self.preset.search
+        if not search.refine:
+            return None
+        members = 1 if search.folds == 1 else max(JUDGES, search.folds_for(len(data)))
+        return self.plan(data, extractor, members, self.preset.judging())
 
-def fit_predictors(
-    extractor: Extractor,
-    pairs: Sequence[Pair],
-    plan: Plan,
-) -> list[Fitted]:
-    """LearnDist for many candidate rules at once, one per pair (Gamma, Delta)."""
-    return fit_jobs(extractor, [(pair, plan) for pair in pairs], plan.threads)
+    def finish(self, data: Experience, extractor: Extractor) -> Plan | None:
+        """The plan for the rules that were found, if the preset's ensemble is another, or larger than the search's."""
+        members = self.preset.last.members
+        if self.preset.final is None and members <= self.preset.search.folds_for(len(data)):
+            return None
+        return self.plan(data, extractor, members, self.preset.last)
 
+    def learn(
+        self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None
+    ) -> SearchResult | ManyResult:
+        """One rule by greedy search, or several by EM."""
+        if rules == "auto":
+            return self._auto(data, action, view)
+        mixing = rules if isinstance(rules, Mixing) else Mixing(rules)
+        if mixing.rules > 1 and self.preset != self.preset.for_many():
+            return dataclasses.replace(self, preset=self.preset.for_many()).learn(data, action, mixing, view)
+        extractor = make_extractor(data, action, self.preset)
+        # EM trains the same shells again and again: one fold is enough there.
+        plan = self.plan(data, extractor, None if mixing.rules == 1 else 1)
+        if mixing.rules == 1:
+            heard = view.stage("search") if hasattr(view, "stage") else view
+            plans = (plan, self.judging(data, extractor), self.finish(data, extractor))
+            return GreedySearch(extractor, plans, heard).run()
+        return learn_rules(extractor, plan, mixing, view, finish=self.finish(data, extractor))
 
-def fit_jobs(
-    extractor: Extractor,
-    jobs: Sequence[tuple[Pair, Plan]],
-    threads: int | None = None,
-) -> list[Fitted]:
-    """The same for candidates that each have a plan (weights) of their own; long ones begin first, so none is late.
-
-    One candidate alone has its members trained side by side.
-    """
-    tables = [extractor.table(*pair) for pair, _ in jobs]
-    rows = [int((table.applies & (plan.training > 0)).sum()) for table, (_, plan) in zip(tables, jobs, strict=True)]
-    order = sorted(range(len(jobs)), key=lambda i: -rows[i])
-    inside = threads if len(jobs) == 1 else 1
-    calls = [functools.partial(_remembered, extractor, tables[i], jobs[i][1], inside) for i in order]
-    results = dict(zip(order, in_parallel(calls, threads), strict=True))
-    return [results[i] for i in range(len(jobs))]
-
-
-def training_call(extractor: Extractor, pair: Pair, plan: Plan) -> Callable[[], Fitted]:
-    """One training, to be run on any thread; who the pair points at is found here and now."""
-    return functools.partial(_remembered, extractor, extractor.table(*pair), plan)
-
-
-def _remembered(extractor: Extractor, table: Table, plan: Plan, threads: int | None = 1) -> Fitted:
-    """Train, unless an earlier run already finished exactly this training."""
-    if plan.memo is None:
-        return _fit_one(extractor, table, plan, threads)
-    key = _key(extractor, table, plan)
-    found = plan.memo.get(key)
-    if found is not None:
-        return _revive(found, table, plan.preset.training)
-    fitted = _fit_one(extractor, table, plan, threads)
-    plan.memo.put(key, _preserve(fitted))
-    return fitted
-
-
-def _key(extractor: Extractor, table: Table, plan: Plan) -> str:
-    """Everything that the result of a training depends on, as 32 hex digits."""
-    digest = hashlib.sha256(
-        repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, table.gamma, table.delta)).encode()
-    )
-    digest.update(extractor.experience.fingerprint.encode())
-    digest.update(repr((extractor.changes.tolist(), extractor.view(table.gamma))).encode())
-    warm = plan.warm.get((table.gamma, table.delta))
-    folds = () if plan.folds is None else (plan.folds,)
-    earlier = [part for one in (warm, plan.parent) if one for part in _preserve(one).values()]
-    for part in (plan.training, plan.validation, *folds, *earlier):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:32]
+    def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:
+        """Add rules while held-out samples are explained better for it; then learn again from all samples."""
+        seen, held_out = data.split(self.preset.search.validation, self.seed)
+        fair = dataclasses.replace(self, preset=self.preset.for_many())
+        chosen, best = 1, fair.learn(seen, action, 1, view)
+        for count in range(2, MOST_RULES + 1):
+            trial = fair.learn(seen, action, count, view)
+            if not better_by_test(best.model, trial.model, held_out, self.preset.search.alpha):
+                break
+            chosen, best = count, trial
+        return self.learn(data, action, chosen, view)
 
 
-_LOG_VALUES, _SURPRISES = ("predicted", "unpredicted"), ("surprise_share", "surprise_variance")
-_TOGETHER = ("loading", "apart")
-
-
-def _preserve(fitted: Fitted) -> dict[str, np.ndarray]:
-    """A trained rule as named arrays."""
-    arrays = {"default_variance": fitted.default_variance, "plain_variance": fitted.rest.plain}
-    arrays |= dict(zip(_LOG_VALUES, fitted.log_values, strict=True))
-    arrays |= dict(zip(_SURPRISES, fitted.rest.surprises or (), strict=False))
-    arrays |= dict(zip(_TOGETHER, fitted.together or (), strict=False))
-    arrays |= {f"scaling.{k}": part for k, part in dataclasses.asdict(fitted.scaling).items()}
-    for member, nets in enumerate(fitted.nets):
-        for label, net in (("mean", nets.mean), ("variance", nets.variance)):
-            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True) if net else ()):
-                arrays[f"{member}.{label}.{layer}.weight"] = np.asarray(weight)
-                arrays[f"{member}.{label}.{layer}.bias"] = np.asarray(bias)
-    return arrays
-
-
-def _revive(arrays: dict[str, np.ndarray], table: Table, training: Training) -> Fitted:
-    """A trained rule from named arrays."""
-    layers = range(len(training.hidden) + 1)
-
-    def net(member: int, label: str) -> Network:
-        weights: Any = tuple(arrays[f"{member}.{label}.{layer}.weight"] for layer in layers)
-        biases: Any = tuple(arrays[f"{member}.{label}.{layer}.bias"] for layer in layers)
-        return Network(weights, biases, training.activation, training.shared)
-
-    members = sum(name.endswith(".mean.0.weight") for name in arrays)
-    second = [None if training.shared else net(m, "variance") for m in range(members)]
-    nets = tuple(Nets(net(m, "mean"), second[m], None, None) for m in range(members))
-    scaling = Scaling(*(arrays[f"scaling.{field.name}"] for field in dataclasses.fields(Scaling)))
-    surprises = (arrays[_SURPRISES[0]], arrays[_SURPRISES[1]]) if _SURPRISES[0] in arrays else None
-    rest = Rest(arrays["default_variance"], arrays["plain_variance"], surprises)
-    together = (arrays[_TOGETHER[0]], arrays[_TOGETHER[1]]) if _TOGETHER[0] in arrays else None
-    return Fitted(table, nets, scaling, rest, (arrays[_LOG_VALUES[0]], arrays[_LOG_VALUES[1]]), together)
-
-
-def _digest(pair: Pair) -> int:
-    """A whole number that depends on the lists alone."""
-    text = "|".join(";".join(f"{p.reference}{p.arguments}" for p in shell) for shell in pair)
-    return zlib.crc32(text.encode())
-
-
-def _fit_one(extractor: Extractor, table: Table, plan: Plan, threads: int | None) -> Fitted:
-    usable = table.applies & (plan.training > 0)
-    weights = np.where(usable, plan.training, 0.0)
-    training = plan.preset.training
-    name = table.gamma.show(extractor.experience.domain.action(extractor.action).objects)
-    if not usable.any():
-        raise FitError(f"rule [{name}]: it applies to none of the training samples, so there is nothing to learn from")
-    warm = plan.warm.get((table.gamma, table.delta))
-    training = training.shortened() if warm else training
-    resolutions = extractor.experience.domain.resolutions
-    shown, both = with_reflection(extractor, table, (weights, plan.validation))
-    scaling = warm.scaling if warm else take_scale(shown, both[0], resolutions)
-    sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
-    parent = plan.parent if plan.parent and not warm and grows_from(table, plan.parent.table) else None
-    if parent:
-        scaling = parent.scaling.extended(scaling)
-
-    def trained(member: int) -> tuple[Nets, np.ndarray, np.ndarray]:
-        rng = np.random.default_rng([plan.seed, _digest((table.gamma, table.delta)), member])
-        nets = initial_nets(training, plan.room(table), sizes, rng)
-        if warm:
-            old = warm.nets[member % len(warm.nets)]
-            nets = nets._replace(mean=old.mean, variance=old.variance)
-        elif parent:
-            old = parent.nets[member % len(parent.nets)]
-            known = (parent.table.x.shape[1], parent.table.y.shape[1] * parent.table.y.shape[2])
-            nets = grown(nets, old, known)
-        problem = member_problem(extractor, table, plan, scaling, member)
-        return train(training, nets, problem, int(rng.integers(2**31)), plan.effort)
-
-    numbers = members_of(table, plan)
-    if not numbers:
-        raise FitError(f"rule [{name}]: every member holds out all samples that it applies to; hold out fewer")
-    done = in_parallel([functools.partial(trained, member) for member in numbers], threads)
-    members, means, variances = zip(*done, strict=True)
-    normal = (np.stack(means), np.stack(variances))
-    if not all(np.isfinite(part).all() for part in normal):
-        raise FitError(f"rule [{name}]: training gave numbers that are not finite; check the data's scale")
-    still = ~table.outputs.any(axis=0) & np.repeat(usable, extractor.experience.counts)
-    rest = fit_rest(
-        extractor.experience,
-        still,
-        weights,
-        bystanders=plan.bystanders * weights.sum(),
-        surprises=training.surprises,
-    )
-    shared = (scaling, judges(plan, numbers))
-    values = log_values(extractor, table, normal, shared, rest)
-    together = None
-    if training.together:
-        together = fit_together(row_components(extractor, table, normal, shared), extractor, table, plan.validation)
-    return Fitted(table, tuple(members), scaling, rest, values, together)
-
-
-def grows_from(table: Table, parent: Table) -> bool:
-    """Whether each list is the parent's, or the parent's and one pointer more: then so are x and y."""
-    pairs = ((table.gamma, parent.gamma), (table.delta, parent.delta))
-    return all(one == old or (len(one) == len(old) + 1 and tuple(one)[:-1] == tuple(old)) for one, old in pairs)
-
-
-def members_of(table: Table, plan: Plan) -> list[int]:
-    """The members of an ensemble: none whose fold holds out all that the rule applies to."""
-    used = table.applies & (plan.training > 0)
-    return [member for member in range(plan.preset.training.members) if (used & ~plan.held_out(member)).any()]
-
-
-def member_problem(extractor: Extractor, table: Table, plan: Plan, scaling: Scaling, member: int) -> Problem:
-    """What a member is trained and validated on."""
-    held, exact = plan.held_out(member), plan.preset.training.set_targets == "exact"
-    weights = np.where(table.applies & ~held, plan.training, 0.0)
-    shown, both = with_reflection(extractor, table, (weights, np.where(held, plan.validation, 0.0)))
-    return padded_problem(shown, both, scaling, plan.room(table), extractor.experience.domain.resolutions, exact)
-
-
-def judges(plan: Plan, members: Sequence[int]) -> np.ndarray:
-    """Which members judge each sample, (M, n): those that were not trained on it, or all where every one was."""
-    judge = np.stack([plan.held_out(member) for member in members])
-    return judge | ~judge.any(axis=0)
+def _default(data: Experience, results: Sequence[SearchResult | ManyResult]) -> np.ndarray:
+    """Sigma_default of the whole model: that of the only search, or the empirical one over all transitions."""
+    if len(results) == 1:
+        return np.asarray(results[0].model.default_variance)
+    return default_variance(data, np.ones(len(data.values), bool), data.weights)

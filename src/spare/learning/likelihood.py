@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.batches import round_up
-from spare.density import object_log_density
-from spare.learning.extract import Extractor, Table
+from spare.data.scene import round_up
+from spare.learning.dataset import Extractor, Table
+from spare.learning.noise import Rest, changes
 from spare.learning.problems import Scaling
 from spare.learning.programs import PROGRAMS
-from spare.learning.rest import Rest, changes
+from spare.model.density import object_log_density
 
 
 def log_values(

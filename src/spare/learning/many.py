@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spare.data.experience import Experience
 from spare.errors import FitError
-from spare.experience import Experience
+from spare.language.references import Shell
+from spare.learning.dataset import Extractor
 from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
-from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Plan, fit_jobs
-from spare.learning.rest import default_variance, plain_rest
-from spare.learning.rounds import SearchResult
+from spare.learning.history import SearchResult
+from spare.learning.mixtures import MixtureModel, MixtureRule
+from spare.learning.noise import default_variance, plain_rest
 from spare.learning.statistics import paired_improvement
-from spare.mixture_rule import MixtureModel, MixtureRule
-from spare.model import Model
-from spare.references import Shell
+from spare.learning.train import Fitted, Plan, fit_jobs
+from spare.model.model import Model
 
 
 @dataclasses.dataclass(frozen=True)

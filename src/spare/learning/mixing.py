@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from spare.errors import UsageError
-from spare.learning.clustering import Clustering
+from spare.learning.clusters import Clustering
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ import dataclasses
 import math
 from typing import Literal
 
-from spare.domain import Domain
 from spare.errors import DefinitionError, one_of
-from spare.predictor import ACTIVATIONS, may_skip
+from spare.language.domain import Domain
+from spare.model.predictors import ACTIVATIONS, may_skip
 
 Phase = Literal["mean", "variance", "joint"]
 Delta = Literal["same", "interleaved", "nested"]

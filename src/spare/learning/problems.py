@@ -9,10 +9,10 @@ import dataclasses
 
 import numpy as np
 
-from spare.batches import round_up
+from spare.data.scene import round_up
+from spare.language.periodic import shown_names
+from spare.learning.dataset import Extractor, Table, width
 from spare.learning.engine import Capacity, Problem, Rows
-from spare.learning.extract import Extractor, Table, width
-from spare.periodic import shown_names
 
 SMALLEST_SCALE = 1e-6
 

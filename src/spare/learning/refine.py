@@ -26,15 +26,15 @@ import itertools
 
 import numpy as np
 
+from spare.language.references import Shell
+from spare.learning.dataset import Extractor
 from spare.learning.engine import Problem, outputs
-from spare.learning.extract import Extractor
-from spare.learning.fit import Fitted, Pair, Plan, fit_predictors, judges, member_problem, members_of
 from spare.learning.likelihood import log_values
 from spare.learning.problems import with_reflection
 from spare.learning.programs import PROGRAMS
 from spare.learning.statistics import paired_improvement, weighted_mean
-from spare.references import Shell
-from spare.slots import further
+from spare.learning.train import Fitted, Pair, Plan, fit_predictors, judges, member_problem, members_of
+from spare.model.features import further
 
 TRIES = 6
 """How many times, at most, the rule is trained without some inputs."""

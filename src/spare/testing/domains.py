@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.batches import Scene
-from spare.domain import Domain
-from spare.experience import Experience
-from spare.references import Reference
-from spare.relations import Objects
+from spare.data.experience import Experience
+from spare.data.scene import Scene
+from spare.language.domain import Domain
+from spare.language.references import Reference
+from spare.language.relations import Objects
 from spare.testing.models import shuffled
 from spare.testing.report import Finding, Report
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from spare.domain import Domain
+from spare.data.experience import Experience
 from spare.errors import SpareError
-from spare.experience import Experience
-from spare.files import load
-from spare.model import TransitionModel
+from spare.language.domain import Domain
+from spare.model.files import load
+from spare.model.model import TransitionModel
 from spare.testing.report import Finding, Report
 
 HALVINGS = 8

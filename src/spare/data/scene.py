@@ -1,0 +1,96 @@
+"""Padded batches for compiled code: few shapes, so few compilations.
+
+Transitions are grouped by their number of objects, rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... (all together when
+that fits into one batch); the number of rows is rounded in the same way. Padding is marked by `valid` (objects) and
+by an `index` of -1 (rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spare.data.experience import Experience
+
+
+class Scene(NamedTuple):
+    """(s, a), padded to N objects: what a rule looks at. Leading axes are batches.
+
+    values (N, P), valid (N,) which rows are objects, action () template index, objects (roles,) local indices,
+    parameters (d,).
+    """
+
+    values: Any
+    valid: Any
+    action: Any
+    objects: Any
+    parameters: Any
+
+
+class Batch(NamedTuple):
+    """B padded scenes, their next values (B, N, P), and which transition each row is (-1 for padding)."""
+
+    scene: Scene
+    next_values: Any
+    index: Any
+
+
+def round_up(count: int) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...: at most a third is padding."""
+    size = 1
+    while size < count:
+        size *= 2
+    return size * 3 // 4 if size >= 4 and size * 3 // 4 >= count else size
+
+
+def batches(experience: Experience, cells: int) -> Iterator[Batch]:
+    """Batches of at most `cells` padded objects each, smallest scenes first, covering every transition once."""
+    counts = experience.counts
+    capacity = np.array([round_up(int(count)) for count in counts], np.int64)
+    if len(counts) * capacity.max(initial=0) <= cells:  # so few that one shape costs less than several compilations
+        capacity[:] = capacity.max(initial=0)
+    for size in np.unique(capacity):
+        rows = np.flatnonzero(capacity == size)
+        step = max(1, cells // int(size))
+        step = step if round_up(step) <= step else max(1, round_up(step) // 2)
+        for start in range(0, len(rows), step):
+            yield pad(experience, rows[start : start + step], int(size))
+
+
+def pad(experience: Experience, rows: np.ndarray, size: int) -> Batch:
+    """The transitions `rows` as one batch of scenes with `size` object slots."""
+    height = round_up(len(rows))
+    counts = experience.counts[rows]
+    where = (np.repeat(np.arange(len(rows)), counts), positions_within(counts))
+    flat = np.repeat(experience.offsets[rows], counts) + where[1]
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        result = np.zeros((height, size, values.shape[1]), np.float32)
+        result[where] = values[flat]
+        return result
+
+    def lengthen(column: np.ndarray, fill: int) -> np.ndarray:
+        result = np.full((height, *column.shape[1:]), fill, column.dtype)
+        result[: len(rows)] = column[rows]
+        return result
+
+    valid = np.zeros((height, size), bool)
+    valid[where] = True
+    index = np.full(height, -1, np.int64)
+    index[: len(rows)] = rows
+    scene = Scene(
+        spread(experience.values),
+        valid,
+        lengthen(experience.action, -1),
+        lengthen(experience.objects, 0),
+        lengthen(experience.parameters, 0),
+    )
+    return Batch(scene, spread(experience.next_values), index)
+
+
+def positions_within(counts: np.ndarray) -> np.ndarray:
+    """0, 1, ..., c0 - 1, 0, 1, ..., c1 - 1, ...: positions within groups."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -1,0 +1,192 @@
+"""Long tables: one row per transition and object, for people with pandas or polars.
+
+Columns: `transition`, `object`, one per property, `next_<property>` for each property that can change, `action`,
+one per role (holding the id of that object), one per action parameter, and optionally `weight`. What belongs to
+the whole transition (action, roles, parameters, weight) is repeated on each of its rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spare.data.experience import Experience
+from spare.data.intake import match_rows
+from spare.errors import DataError, UsageError
+from spare.language.domain import Domain, Property
+
+
+def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
+    """A pandas or polars frame in, `Experience` out; transitions in the order of their first row.
+
+    `action` may be left out when the domain has one template. To match next states by id from rows in another
+    order, give the next ids in a column `next_object`.
+    """
+    columns = _columns(domain, table)
+    transition = columns["transition"]
+    _, first, owner = np.unique(transition, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    owner = rank[owner]
+    order = np.argsort(owner, kind="stable")
+    heads = np.sort(first)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(heads)))])
+    columns = {name: column[order] for name, column in columns.items()}
+    starts = offsets[:-1]
+    action = _shared(columns, "action", offsets) if "action" in columns else np.zeros(len(starts), np.int64)
+    names = [a.name for a in domain.actions]
+    templates = (
+        [names.index(one) if one in names else -1 for one in action.tolist()] if action.dtype.kind in "OTU" else action
+    )
+    return Experience.from_arrays(
+        domain,
+        values=np.stack([_numbers(columns[name], name) for name in domain.property_names], 1),
+        next_values=_next_values(domain, columns, offsets),
+        offsets=offsets,
+        ids=columns["object"],
+        action=action,
+        objects=_objects(domain, columns, np.asarray(templates), offsets),
+        parameters=_parameters(domain, columns, np.asarray(templates), offsets),
+        weights=_shared(columns, "weight", offsets) if "weight" in columns else None,
+        drop_invalid=drop_invalid,
+    )
+
+
+def _next_values(domain: Domain, columns: dict[str, np.ndarray], offsets: np.ndarray) -> np.ndarray:
+    """What follows each row's object: static properties from the row, the rest from where its id stands."""
+    matched = columns.get("next_object")
+    rows = slice(None) if matched is None else match_rows(columns["object"], matched, offsets)
+
+    def after(prop: Property) -> np.ndarray:
+        if prop.static:
+            return _numbers(columns[prop.name], prop.name)
+        return _numbers(columns[f"next_{prop.name}"], f"next_{prop.name}")[rows]
+
+    return np.stack([after(prop) for prop in domain.properties], 1)
+
+
+def _check_names(domain: Domain) -> None:
+    """Refuse domains whose names would have to share a column."""
+    kinds = [(name, "the table itself") for name in ("transition", "object", "next_object", "action", "weight")]
+    kinds += [(name, "a property") for name in domain.property_names]
+    kinds += [(f"next_{name}", "a property's next value") for name in domain.dynamic_names]
+    for action in domain.actions:
+        kinds += [(role, "an object role") for role in action.objects]
+        kinds += [(parameter, "a parameter") for parameter in action.parameters]
+    taken: dict[str, str] = {}
+    for name, kind in kinds:
+        if taken.setdefault(name, kind) != kind:
+            raise DataError(
+                f"table: domain {domain.name!r} uses {name!r} for {taken[name]} and for {kind}, "
+                "and a table has one column of that name; rename one of them"
+            )
+
+
+def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
+    """The columns that the domain asks for, as arrays; missing ones are named."""
+    _check_names(domain)
+    if not hasattr(table, "columns"):
+        raise DataError(f"from_table: expected a pandas or polars frame, got {type(table).__name__}")
+    present = [str(name) for name in table.columns]
+    needed = [
+        "transition",
+        "object",
+        *domain.property_names,
+        *(f"next_{name}" for name in domain.dynamic_names),
+    ]
+    if len(domain.actions) > 1:
+        needed.append("action")
+    for action in domain.actions:
+        needed += [name for name in (*action.objects, *action.parameters) if name not in needed]
+    missing = [name for name in needed if name not in present]
+    if missing:
+        raise DataError(f"table: columns missing: {', '.join(missing)}; it has {', '.join(present)}")
+    if not len(table):
+        raise DataError("table: it has no rows")
+    optional = [name for name in ("action", "weight", "next_object") if name in present and name not in needed]
+    return {name: np.asarray(table[name]) for name in (*needed, *optional)}
+
+
+def _numbers(column: np.ndarray, name: str) -> np.ndarray:
+    if column.dtype.kind not in "fiub":
+        try:
+            return column.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"table: column {name!r} holds something that is not a number: {error}") from error
+    return column
+
+
+def _shared(columns: dict[str, np.ndarray], name: str, offsets: np.ndarray) -> np.ndarray:
+    """One value per transition from a column that repeats it; rows that disagree are refused."""
+    column = columns[name]
+    first = column[offsets[:-1]]
+    repeated = np.repeat(first, np.diff(offsets))
+    differs = (column != repeated) & ~((column != column) & (repeated != repeated))  # NaN agrees with NaN
+    if np.any(differs):
+        row = int(np.argmax(differs))
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise DataError(
+            f"transition {i}, object {columns['object'][row]!r}: column {name!r} is {column[row]!r} here and "
+            f"{first[i]!r} on the transition's first row; it must be the same on all rows of a transition"
+        )
+    return first
+
+
+def _objects(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Local indices of the objects that each role column names."""
+    result = np.zeros((len(action), domain.roles), np.int64)
+    for index, template in enumerate(domain.actions):
+        rows = np.flatnonzero(action == index)
+        for position, role in enumerate(template.objects):
+            named = _shared(columns, role, offsets)
+            for i in rows:
+                inside = columns["object"][offsets[i] : offsets[i + 1]]
+                hits = np.flatnonzero(inside == named[i])
+                if not len(hits):
+                    raise DataError(
+                        f"transition {i}, action {template.name!r}: its {role} {named[i]!r} is not in the state"
+                    )
+                result[i, position] = hits[0]
+    return result
+
+
+def _parameters(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    result = np.zeros((len(action), domain.parameters))
+    for index, template in enumerate(domain.actions):
+        rows = np.flatnonzero(action == index)
+        for position, name in enumerate(template.parameters):
+            result[rows, position] = _numbers(_shared(columns, name, offsets), name)[rows]
+    return result
+
+
+def to_table(experience: Experience, library: str) -> Any:
+    """The long table of an experience, as a `pandas` or `polars` frame."""
+    domain, counts = experience.domain, experience.counts
+    _check_names(domain)
+    owner = np.repeat(np.arange(len(experience)), counts)
+    data: dict[str, Any] = {"transition": owner, "object": experience.ids}
+    for column, prop in enumerate(domain.properties):
+        data[prop.name] = experience.values[:, column]
+        if not prop.static:
+            data[f"next_{prop.name}"] = experience.next_values[:, column]
+    data["action"] = np.array([a.name for a in domain.actions], object)[experience.action][owner]
+    for index, template in enumerate(domain.actions):
+        rows = experience.action == index
+        for position, role in enumerate(template.objects):
+            named = experience.ids[experience.offsets[:-1] + experience.objects[:, position]][owner]
+            held = data.get(role, np.zeros(len(owner), experience.ids.dtype))
+            data[role] = np.where(rows[owner], named, held)
+        for position, name in enumerate(template.parameters):
+            held = data.get(name, np.zeros(len(owner), np.float32))
+            data[name] = np.where(rows[owner], experience.parameters[owner, position], held)
+    data["weight"] = experience.weights[owner]
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame(data)
+    if library == "polars":
+        import polars
+
+        return polars.DataFrame(data)
+    raise UsageError(f"to_table: library is 'pandas' or 'polars', got {library!r}")

@@ -1,0 +1,232 @@
+"""What a model file says about itself: a JSON manifest, checked for form without the domain, migrated when old.
+
+    format       4; a newer one is refused, an older one is migrated step by step
+    check        16 hex digits of a SHA-256 over the rest of the manifest and every tensor (from format 2 on)
+    domain       the domain's schema with the references that are used
+    fingerprint  of the domain
+    resolutions  of every property that can change
+    rules        action, gamma, delta, targets, inputs, framed, ignores, adds, surprises, together, predictor;
+                 numbers are in tensors `rule.<k>.<name>`
+    provenance   versions, seed, preset, fingerprint of the data
+
+This module does not need JAX, so that a file can be inspected at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from spare.errors import DefinitionError, FileError
+from spare.io import strictjson, tensors
+from spare.io.schemas import check_schema, damaged, entry, listed
+from spare.names import check_identifier, check_label
+
+FORMAT = 4
+SEALED = 2
+"""The first format with a check over its content."""
+MOST_RULES = 1024
+MOST_POINTERS = 64
+MOST_LAYERS = 64
+MOST_ENTRIES = 1 << 16
+PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both",)}
+"""The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
+_KEY = "spare"
+_PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
+_RULE = {
+    *("action", "gamma", "delta", "targets", "inputs"),
+    *("framed", "ignores", "adds", "surprises", "together", "predictor"),
+}
+
+_ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
+"""How an entry of a rule's input may be called: names, slots in parentheses, multiples of the heading."""
+
+Manifest = dict[str, Any]
+Tensors = Mapping[str, np.ndarray]
+Step = Callable[[Manifest], Manifest]
+
+
+def _from_format_1(manifest: Manifest) -> Manifest:
+    """Format 1 had no check over its tensors, and at first no frames."""
+    return {**manifest, "format": 2, "check": "", "rules": _with(manifest.get("rules"), framed=False)}
+
+
+def _from_format_2(manifest: Manifest) -> Manifest:
+    """Rules of format 2 used all of their inputs, and expected no surprises."""
+    return {**manifest, "format": 3, "rules": _with(manifest.get("rules"), ignores=[], surprises=False)}
+
+
+def _from_format_3(manifest: Manifest) -> Manifest:
+    """Rules of format 3 saw sets by the aggregators of their references, and each value for itself."""
+    return {**manifest, "format": 4, "rules": _with(manifest.get("rules"), adds=[], together=False)}
+
+
+def _with(rules: Any, **more: Any) -> Any:
+    """Rules with entries that older ones lack; what is not a list of rules stays as it is, to be refused later."""
+    if not isinstance(rules, list):
+        return rules
+    return [{**more, **rule} if isinstance(rule, dict) else rule for rule in rules]
+
+
+STEPS: dict[int, Step] = {1: _from_format_1, 2: _from_format_2, 3: _from_format_3}
+"""How to get from each old format to the next one."""
+
+
+def migrate(manifest: Manifest, steps: Mapping[int, Step] = STEPS, to: int = FORMAT) -> Manifest:
+    """The manifest in today's format; a newer one, and one too old, is refused with a sentence."""
+    version = manifest.get("format")
+    if type(version) is not int:
+        raise damaged("it does not say which format it has")
+    if version > to:
+        raise FileError(
+            f"written by a newer SPARE (format {version}, this one reads up to {to}); "
+            "install a newer version to read it"
+        )
+    while manifest["format"] < to:
+        if manifest["format"] not in steps:
+            raise FileError(f"written in format {manifest['format']}, which this SPARE cannot read any more")
+        manifest = steps[manifest["format"]](manifest)
+    return manifest
+
+
+def digest(manifest: Manifest, arrays: Tensors) -> str:
+    """16 hex digits over everything in the file except themselves."""
+    told = {key: value for key, value in manifest.items() if key != "check"}
+    total = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for name in sorted(arrays):
+        total.update(f"{name}{arrays[name].shape}".encode())
+        total.update(np.ascontiguousarray(arrays[name]).data)
+    return total.hexdigest()[:16]
+
+
+def encode(manifest: Manifest, arrays: dict[str, np.ndarray]) -> bytes:
+    """The bytes of a model file, sealed with its check."""
+    strictjson.write(manifest, "the manifest")
+    sealed = {**manifest, "check": digest(manifest, arrays)}
+    return tensors.encode(arrays, {_KEY: strictjson.write(sealed, "the manifest")})
+
+
+def decode(data: bytes) -> tuple[Manifest, dict[str, np.ndarray]]:
+    """(manifest, tensors) of the bytes of a model file, checked for form but not for meaning."""
+    metadata, arrays = tensors.decode(data)
+    if _KEY not in metadata:
+        raise FileError("a safetensors file, but not one of SPARE's: it has no manifest")
+    manifest = strictjson.parse(metadata[_KEY], "its manifest")
+    if not isinstance(manifest, dict):
+        raise damaged("it is not an object")
+    written = manifest
+    manifest = migrate(manifest)
+    if written["format"] >= SEALED and written.get("check") != digest(written, arrays):
+        raise FileError("damaged: its content does not agree with its check sum; copy or download it again")
+    for name, array in arrays.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise FileError(f"tensor {name!r} is not made of finite 32-bit numbers")
+    return check_manifest(manifest), arrays
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Manifest, dict[str, np.ndarray]]:
+    """(manifest, tensors) of a model file."""
+    data = tensors.read_bytes(path)
+    try:
+        return decode(data)
+    except FileError as error:
+        raise FileError(f"{pathlib.Path(path)}: {error}") from error
+
+
+def check_manifest(value: Any) -> Manifest:
+    """The manifest, if every part has the form it should; what it means is for the domain to say."""
+    try:
+        return _check(entry(value, "the manifest", _PARTS))
+    except DefinitionError as error:
+        raise damaged(str(error)) from error
+
+
+def _check(manifest: Manifest) -> Manifest:
+    schema = check_schema(manifest["domain"])
+    mark = manifest["fingerprint"]
+    if not isinstance(mark, str) or len(mark) != 16 or not mark.isalnum() or not mark.isascii():
+        raise damaged("the domain's fingerprint is not 16 hex digits")
+    _check_resolutions(manifest["resolutions"])
+    known = {reference["name"] for reference in schema["references"]}
+    for k, rule in enumerate(listed(manifest["rules"], "rules", MOST_RULES)):
+        _check_rule(f"rule {k + 1}", entry(rule, f"rule {k + 1}", _RULE), known)
+    _check_provenance(manifest["provenance"], len(manifest["rules"]))
+    return manifest
+
+
+def _check_resolutions(value: Any) -> None:
+    if not isinstance(value, dict):
+        raise damaged("resolutions are not told by property")
+    for name, number in value.items():
+        check_identifier("property", name)
+        if not _positive(number):
+            raise damaged(f"the resolution of {name!r} is {str(number)[:32]!r}, not a positive number")
+
+
+def _positive(number: Any) -> bool:
+    return type(number) in (int, float) and 0 < number < 1e300 and math.isfinite(number)
+
+
+def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
+    check_label("action", rule["action"])
+    for name in ("gamma", "delta"):
+        for pointer in listed(rule[name], f"{label}, {name}", MOST_POINTERS):
+            _check_pointer(f"{label}, {name}", pointer, known)
+    for name in ("targets", "inputs"):
+        for one in listed(rule[name], f"{label}, {name}"):
+            check_identifier(name, one)
+    for name in ("ignores", "adds"):
+        for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
+            if not isinstance(one, str) or not _ENTRY.fullmatch(one):
+                raise damaged(f"{label}: an input that it {name} is called {str(one)[:64]!r}")
+    for name in ("framed", "surprises", "together"):
+        if not isinstance(rule[name], bool):
+            raise damaged(f"{label}: {name!r} is neither true nor false")
+    _check_predictor(label, rule["predictor"])
+
+
+def _check_predictor(label: str, value: Any) -> None:
+    net = entry(value, f"{label}, predictor", {"kind", "activations", "layers"})
+    if not isinstance(net["kind"], str) or net["kind"] not in PREDICTORS:
+        raise FileError(f"{label}: unknown kind of predictor {str(net['kind'])[:64]!r}")
+    wanted = len(PREDICTORS[net["kind"]])
+    if (
+        len(listed(net["activations"], f"{label}, activations")) != wanted
+        or len(listed(net["layers"], f"{label}, layers")) != wanted
+    ):
+        raise damaged(f"{label}: a predictor of this kind has {wanted} network{'s' * (wanted > 1)}")
+    for activation, layers in zip(net["activations"], net["layers"], strict=True):
+        check_identifier("activation", activation)
+        if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:
+            raise damaged(f"{label}: a network of {str(layers)[:32]!r} layers")
+
+
+def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:
+    if len(listed(pointer, label, 2)) != 2:
+        raise damaged(f"{label}: a pointer is a name and a list of slots")
+    name, slots = pointer
+    check_label("reference", name)
+    if name not in known:
+        raise damaged(f"{label}: reference {name!r} is not among the references it lists")
+    for slot in listed(slots, f"{label}: arguments of {name!r}", 16):
+        if type(slot) is not int or not 0 <= slot < 1024:
+            raise damaged(f"{label}: {name!r} points at slot {str(slot)[:32]!r}")
+
+
+def _check_provenance(value: Any, rules: int) -> None:
+    """JSON values; shares of rules, which are shown, must be what they seem."""
+    if not isinstance(value, dict):
+        raise damaged("the provenance is not an object")
+    for one in listed(value.get("rules", []), "provenance, rules", rules):
+        number: Any = one.get("share") if isinstance(one, dict) else None
+        typical: Any = one.get("typical") if isinstance(one, dict) else None
+        if type(number) not in (int, float) or not 0 <= number <= 1 or type(typical) is not int or typical < 0:
+            raise damaged("a rule's share of the samples is not a share")

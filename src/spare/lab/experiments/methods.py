@@ -1,0 +1,123 @@
+"""The learners that experiments compare, by name. All see the same training pushes; none holds out more than 15 %."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from spare.data.experience import Experience
+from spare.errors import UsageError, one_of
+from spare.lab.baselines.flat import PAPER, PETS, FlatSettings, fit_flat
+from spare.lab.baselines.graph import GraphSettings, fit_graph
+from spare.lab.baselines.simple import no_change, oracle_references
+from spare.language.references import Pointer, Shell
+from spare.learning.fit import FitResult, fit
+from spare.learning.presets import PRESETS, Preset, Training
+
+STACK = Shell(1, (Pointer("above", (0,)), Pointer("above", (1,))))
+"""above(target), above(above(target)): what a push of a stack of three moves."""
+
+
+MEMBERS = 5
+"""Networks in the ensembles of graph networks, as many as in our preset `default` and in PETS."""
+
+
+def shorter(training: Training, effort: float) -> Training:
+    """The schedule cut to a share of its epochs and steps, and an ensemble to one member; an effort of 1 is all."""
+    if effort >= 1:
+        return training
+    epochs, steps = (max(1, round(effort * count)) for count in (training.epochs, training.steps))
+    return dataclasses.replace(training, epochs=epochs, steps=max(steps, training.check_every), members=1)
+
+
+def preset(name: str, effort: float) -> Preset:
+    """One of our presets with its schedule cut to a share, and then a search on one fold, without refinement."""
+    chosen = PRESETS[name]
+    if effort >= 1:
+        return chosen
+    search = dataclasses.replace(chosen.search, folds=1, screen=1.0, refine=False)
+    final = chosen.final and shorter(chosen.final, effort)
+    return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search, final=final)
+
+
+def _rules(name: str) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> FitResult:
+        return fit(data.domain, data, seed=seed, preset=preset(name, effort), threads=1)
+
+    return learn
+
+
+def _flat(base: FlatSettings, order: str) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        settings = dataclasses.replace(base, order=order, training=shorter(base.training, effort))
+        return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+
+    return learn
+
+
+def _graph(framed: bool) -> Callable[..., Any]:
+    def learn(data: Experience, seed: int, effort: float) -> Any:
+        settings = GraphSettings(framed=framed, members=MEMBERS if effort >= 1 else 1)
+        settings = dataclasses.replace(settings, steps=max(settings.check_every, round(effort * settings.steps)))
+        return fit_graph(data.domain, data, seed=seed, settings=settings, threads=1)
+
+    return learn
+
+
+def _still(data: Experience, seed: int, effort: float) -> Any:
+    return no_change(data.domain, data)
+
+
+def _oracle(data: Experience, seed: int, effort: float) -> Any:
+    return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("default", effort), threads=1)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "spare": _rules("default"),
+    "spare-paper": _rules("paper"),
+    "flat": _flat(PAPER, "xtheny"),
+    "flat-none": _flat(PAPER, "none"),
+    "flat-stack": _flat(PAPER, "stack"),
+    "ensemble": _flat(PETS, "xtheny"),
+    "ensemble-none": _flat(PETS, "none"),
+    "ensemble-stack": _flat(PETS, "stack"),
+    "graph": _graph(framed=False),
+    "graph-frame": _graph(framed=True),
+    "no-change": _still,
+    "oracle": _oracle,
+}
+
+WILD = ("flat", "flat-none", "flat-stack")
+"""Methods with outliers of thousands of nats: claims about them are about medians."""
+
+LABELS = {
+    "spare": "SPARE",
+    "spare-paper": "SPARE, as in the paper",
+    "flat": "flat network",
+    "flat-none": "flat, random order",
+    "flat-stack": "flat, stack first",
+    "ensemble": "flat ensemble (PETS)",
+    "ensemble-none": "flat ensemble, random order",
+    "ensemble-stack": "flat ensemble, stack first",
+    "graph": "graph network",
+    "graph-frame": "graph network, action's frame",
+    "no-change": "nothing moves",
+    "oracle": "SPARE, true lists given",
+    "noise": "the simulator's noise",
+}
+
+
+class Learned(NamedTuple):
+    """A transition model; `how` it was found, where there was a search."""
+
+    model: Any
+    how: FitResult | None
+
+
+def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Learned:
+    """What the method of that name makes of the data."""
+    if method not in METHODS:
+        raise UsageError(one_of("method", method, METHODS))
+    found = METHODS[method](data, seed, effort)
+    return Learned(found.model, found) if isinstance(found, FitResult) else Learned(found, None)

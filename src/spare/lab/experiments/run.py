@@ -1,0 +1,82 @@
+"""The record of one run: a model that was learned, others beside it, scores of all on the same unseen transitions.
+
+run.json holds it: format, kind "run", title, about, learned (see `learned.py`), methods, facts. A method has a label,
+seconds, nats per value of what moved, errors by name and ranks.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spare.data.experience import Experience
+from spare.lab.experiments.figures import Curve, Picture
+from spare.lab.experiments.learned import LEVELS, coverage, ranks
+from spare.lab.experiments.statistics import Estimate
+from spare.lab.experiments.store import circumstances, write_json
+from spare.model.evaluation import moved_rows
+
+FORMAT = 1
+KIND = "run"
+
+
+def scored(model: Any, test: Experience, *, label: str, seconds: float | None = None) -> dict[str, Any]:
+    """One method on unseen transitions; what did not move by more than a resolution is not counted.
+
+    Errors are root mean squares: where x, y and z are metres, of the distance in mm, otherwise property by property.
+    """
+    data = test.with_domain(model.domain)
+    moved = moved_rows(data)
+    rows = moved if moved.any() else np.ones(len(moved), bool)
+    apart = (model.mean(data) - data.next_values).astype(np.float64)[rows]
+    return {
+        "label": label,
+        "seconds": None if seconds is None else round(seconds, 2),
+        "nats": float(model.log_prob_values(data)[rows].mean()),
+        "errors": _errors(model.domain, apart),
+        "ranks": ranks(model, data, rows),
+    }
+
+
+def _errors(domain: Any, apart: np.ndarray) -> dict[str, float]:
+    units = {one.name: one.unit for one in domain.properties}
+    if all(units.get(name) == "m" for name in ("x", "y", "z")):
+        places = [domain.property_names.index(name) for name in ("x", "y", "z")]
+        return {"error, mm": 1000 * float(np.sqrt(np.square(apart[:, places]).sum(axis=1).mean()))}
+    found = {}
+    for column, name in zip(domain.dynamic, domain.dynamic_names, strict=True):
+        unit = f", {units[name]}" if units[name] else ""
+        found[f"error of {name}{unit}"] = float(np.sqrt(np.square(apart[:, column]).mean()))
+    return found
+
+
+def calibration(methods: Mapping[str, Mapping[str, Any]]) -> Picture:
+    """How many values lie inside central intervals, by method: on the diagonal if a model is calibrated."""
+    curves = []
+    for name, one in methods.items():
+        inside = (100 * coverage(one["ranks"], level / 100) for level in LEVELS)
+        points = tuple(Estimate(value, -math.inf, math.inf, 1) for value in inside)
+        curves.append(Curve(one["label"], LEVELS, points, name))
+    perfect = tuple(Estimate(float(level), -math.inf, math.inf, 1) for level in LEVELS)
+    curves.append(Curve("calibrated", LEVELS, perfect, "noise", dashed=True))
+    title, x, y = "How often predictions are right", "central interval of the prediction, %", "values inside, %"
+    return Picture("calibration", title, x, y, tuple(curves), bounds=(0.0, 100.0))
+
+
+def examples(model: Any, test: Experience, count: int = 3) -> list[dict[str, Any]]:
+    """A few transitions in words, for domains that nobody can draw."""
+    chosen = np.unique(np.linspace(0, len(test) - 1, min(count, len(test))).round().astype(int))
+    found = []
+    for index in map(int, chosen):
+        told = model.predict(test.states[index], test.actions[index])
+        found.append({"title": f"transition {index}", "explained": told.explain(test.next_states[index])})
+    return found
+
+
+def save_run(path: pathlib.Path, record: Mapping[str, Any]) -> None:
+    """Write run.json, whole or not at all, with when and with what it was made."""
+    write_json(path, {"format": FORMAT, "kind": KIND, **record, "made": circumstances()})

@@ -1,0 +1,173 @@
+"""Sections about one learned model, from its stored record (see `experiments/learned.py`)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spare.lab.experiments.figures import COLOURS
+from spare.lab.experiments.learned import LEVELS, coverage
+from spare.lab.experiments.methods import LABELS
+from spare.lab.report.charts import Axes, Line, line_chart
+from spare.lab.report.document import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Diagram,
+    Fold,
+    Key,
+    Mark,
+    Paragraph,
+    Row,
+    Scene,
+    Section,
+    Table,
+)
+from spare.lab.report.histograms import rank_histogram, search_chart
+from spare.names import tabled
+
+MOVES = {"start": "empty", "grow": "longer", "drop": "shorter", "replace": "changed"}
+"""Lists that a round tried, compared with what had been kept."""
+
+
+def rules_section(record: Mapping[str, Any], about: str) -> Section:
+    """The rules in words and as a diagram."""
+    blocks: list[Block] = [Paragraph(about)]
+    if record.get("diagram"):
+        blocks.append(Diagram(record["diagram"], "The rules as a diagram: arrows are references, boxes what they find"))
+    blocks.append(Code(record["rules"]))
+    return Section("rules", "What was learned", tuple(blocks))
+
+
+def search_section(record: Mapping[str, Any]) -> Section | None:
+    """How each action's lists were found; None if the record does not tell."""
+    blocks: list[Block] = []
+    for search in record.get("search", []):
+        blocks += _rounds(search) if "rounds" in search else _iterations(search)
+    return Section("search", "How the search went", tuple(blocks)) if blocks else None
+
+
+def _rounds(search: Mapping[str, Any]) -> list[Block]:
+    rounds: Sequence[dict[str, Any]] = search["rounds"]
+    trained = sum(c["validation"] is not None for r in rounds for c in r["explored"])
+    skipped = sum(len(r["explored"]) for r in rounds) - trained
+    seconds = sum(r["seconds"] for r in rounds)
+    text = (
+        f"{trained} candidate lists of references were trained in {len(rounds)} rounds and {seconds:.0f} s, {skipped} "
+        f"more left out since they could bring nothing. It ended at {_shown(search['found'])}: {search['ended']}."
+    )
+    chart = Chart(
+        search_chart(rounds),
+        "Every candidate",
+        "A ring is a candidate's score on validation samples; filled: kept. Point at one to see its list.",
+    )
+    rows = tuple(_round(k, one) for k, one in enumerate(rounds))
+    head = ("round", "tried", "best list", "validation", "gain", "p", "verdict")
+    table = Table(head, rows, many=True)
+    folds = [_candidates(k, one) for k, one in enumerate(rounds) if len(one["explored"]) > 1]
+    return [Paragraph(text, f"{search['action']}."), chart, table, Fold("All candidates of all rounds", tuple(folds))]
+
+
+def _round(k: int, one: Mapping[str, Any]) -> tuple[Cell, ...]:
+    trained = [c for c in one["explored"] if c["validation"] is not None]
+    best = max((c["validation"] for c in trained), default=None)
+    verdict = Mark("start") if not k else Mark("kept", "good") if one["kept"] else Mark("not kept")
+    tested = bool(k and trained)
+    return (
+        str(k),
+        f"{len(trained)} {MOVES[one['move']]}",
+        _shown(one["best"]) if one["best"] is not None else "none",
+        "" if best is None else f"{best:.2f}",
+        f"{one['gain']:+.2f}" if tested and one["gain"] is not None else "",
+        _chance(one["p_value"]) if tested and one["p_value"] is not None else "",
+        verdict,
+    )
+
+
+def _shown(shell: str) -> str:
+    """A list as people write it; the arrow is one sign, so that no line breaks inside it."""
+    return "[" + shell.replace("->", "→") + "]"
+
+
+def _chance(p: float) -> str:
+    return f"{p:.2g}" if p >= 1e-6 else "<1e‑6"  # a hyphen that does not break
+
+
+def _candidates(k: int, one: Mapping[str, Any]) -> Table:
+    ranked = sorted(one["explored"], key=lambda c: -(c["validation"] if c["validation"] is not None else -1e300))
+    rows = []
+    for c in ranked:
+        changes = "" if c["changes"] == c["list"] else f" changes {_shown(c['changes'])}"
+        score = c["skipped"] or f"{c['validation']:.2f} nats" if c["validation"] is not None or c["skipped"] else "-"
+        rows.append((_shown(c["list"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
+    return Table((f"round {k}: list", "validation, or why not trained", "applies to"), tuple(rows), many=True)
+
+
+def _iterations(search: Mapping[str, Any]) -> list[Block]:
+    rows = []
+    for k, one in enumerate(search["iterations"]):
+        rules = "; ".join(
+            f"{share:.0%} of samples, {_shown(shell)} weighs {weight:.0%}"
+            for share, shell, weight in zip(one["shares"], one["lists"], one["weights"], strict=True)
+        )
+        score = "" if one["likelihood"] is None else f"{one['likelihood']:.2f}"
+        rows.append((str(k), score, rules))
+    text = "Several rules were learned together by expectation and maximisation; one row is one iteration."
+    return [Paragraph(text, f"{search['action']}."), Table(("iteration", "nats", "rules"), tuple(rows), many=True)]
+
+
+def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Section | None:
+    """Coverage of central intervals, and rank histograms, by method."""
+    known = {name: counts for name, counts in ranks.items() if sum(counts)}
+    if not known:
+        return None
+    lines, keys, numbers = [], [], io.StringIO()
+    writer = csv.writer(numbers, lineterminator="\n")
+    writer.writerow(["method", "level", "covered"])
+    for name, counts in known.items():
+        label, colour = LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])
+        points = tuple((float(level), 100 * coverage(counts, level / 100)) for level in LEVELS)
+        lines.append(Line(label, colour, points))
+        keys.append(Key(label, colour))
+        writer.writerows([tabled(label), level / 100, f"{covered / 100:.4f}"] for level, covered in points)
+    axes = Axes("central interval of the prediction, %", "values inside, %", (0.0, 100.0), tuple(map(float, LEVELS)))
+    chart = Chart(
+        line_chart(lines, axes, diagonal=True),
+        "How often predictions are right",
+        "On the dashed line, a 90 % interval holds what happened in 90 % of all cases; below it a model is too sure.",
+        tuple(keys),
+        ("calibration.csv", numbers.getvalue()),
+    )
+    histograms = [
+        Chart(
+            rank_histogram(counts, LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])),
+            LABELS.get(name, name),
+        )
+        for name, counts in known.items()
+    ]
+    note = Paragraph(
+        "Where what happened ranks among the model's own draws (0 %: below all of them). Level bars: calibrated; high "
+        "at both ends: too sure; high in the middle: too careful. Values that hardly change gather in the middle, "
+        "since every variance includes the square of the resolution."
+    )
+    return Section("calibration", "Calibration", (Paragraph(about), chart, note, Row(tuple(histograms))))
+
+
+def scenes_section(record: Mapping[str, Any]) -> Section | None:
+    """A few transitions, the one with most motion first and large."""
+    stored = list(reversed(record.get("scenes", [])))
+    if not stored:
+        return None
+    scenes = [Scene(one["title"], one["explained"], one if "objects" in one else None) for one in stored]
+    drawn = any(one.geometry is not None for one in scenes)
+    text = (
+        "Unseen transitions. Violet ellipses are where the centre of a block is expected, one and two deviations wide; "
+        "the white dot is where it is. Green arrows are the references of the rule, dashed lines where blocks stood, "
+        "the blue arrow is the push. Drag to turn; Ctrl and wheel, or + and -, to zoom."
+        if drawn
+        else "Unseen transitions, what was expected of them and what happened."
+    )
+    return Section("transitions", "Transitions it has not seen", (Paragraph(text), scenes[0], Row(tuple(scenes[1:]))))

@@ -1,0 +1,251 @@
+"""The page of a results folder (`spare reproduce`): claims, every figure and table, one model in detail, provenance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from spare.errors import FileError
+from spare.lab.experiments.catalogue import EXPERIMENTS
+from spare.lab.experiments.cells import SIZES, Size
+from spare.lab.experiments.experiment import Experiment, Results, score_cells
+from spare.lab.experiments.figures import COLOURS, CYCLE, Curve, Grid, Picture
+from spare.lab.experiments.methods import METHODS
+from spare.lab.experiments.statistics import Estimate
+from spare.lab.experiments.store import FORMAT, read_json
+from spare.lab.report.charts import Axes, Line, line_chart
+from spare.lab.report.document import (
+    Block,
+    Cell,
+    Chart,
+    Document,
+    Facts,
+    Figures,
+    Fold,
+    Heat,
+    Key,
+    Mark,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from spare.lab.report.learned import calibration_section, rules_section, scenes_section, search_section
+from spare.names import tabled
+
+TONES: dict[str, Tone] = {"holds": "good", "does not hold": "bad", "not decided": "open", "no numbers": "none"}
+_NUMBERS = ("mean", "low", "high")
+PARTS = {"run", "command", "finished", "claims", "failed", "seconds", "cells"}
+
+
+class Folder:
+    """A results folder, read and checked; nothing is written."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path, self.run = path, read_json(path / "run.json")
+        if self.run.get("format") != FORMAT or self.run.get("size") not in SIZES:
+            raise FileError(
+                f"{path}: these results are of format {self.run.get('format')!r} and size {self.run.get('size')!r}, "
+                "which this version of SPARE does not read; run `spare reproduce` again into another folder"
+            )
+        if not (path / "claims.json").is_file():
+            raise FileError(f"{path}: this run is not finished; run the same `spare reproduce` again to go on")
+        self.found = read_json(path / "claims.json")
+        if not set(self.found) >= PARTS or not isinstance(self.found["claims"], dict):
+            raise FileError(f"{path / 'claims.json'}: not written by this version; run `spare reproduce` again")
+        self.size: Size = SIZES[self.run["size"]]
+        self.experiments = [one for name, one in EXPERIMENTS.items() if name in self.found["claims"]]
+        self.results = Results(self.size, self._records())
+
+    def _records(self) -> dict[str, dict[str, Any]]:
+        keys = sorted({cell.key for one in self.experiments for cell in one.cells(self.size)})
+        paths = {key: self.path / "cells" / f"{key}.json" for key in keys}
+        return {key: read_json(path) for key, path in paths.items() if path.is_file()}
+
+    @property
+    def showcase(self) -> dict[str, Any] | None:
+        """A cell of ours that tells how its rules were found, if there is one; else one as in the paper."""
+        for method in ("spare", "spare-paper"):
+            for extra in (self.size.usual, *self.size.extras):
+                value = self.results.value(score_cells(self.size, method, extra=extra)[0])
+                if value is not None and "learned" in value:
+                    return value
+        return None
+
+    @property
+    def ranks(self) -> dict[str, list[int]]:
+        """Rank counts by method, all runs with the usual number of extra blocks together."""
+        found: dict[str, list[int]] = {}
+        for method in METHODS:
+            values = [self.results.value(cell) for cell in score_cells(self.size, method, extra=self.size.usual)]
+            counts = [one["ranks"] for one in values if one is not None and "ranks" in one]
+            if counts:
+                found[method] = [sum(column) for column in zip(*counts, strict=True)]
+        return found
+
+
+def results_document(path: pathlib.Path) -> Document:
+    """The page of a results folder; a `FileError` if a part of it is missing or damaged."""
+    folder = Folder(path)
+    try:
+        return _document(folder)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration) as error:
+        raise FileError(
+            f"{path}: a result is damaged or of another version ({type(error).__name__}: {error}); run "
+            "`spare reproduce` again into another folder"
+        ) from error
+
+
+def _document(folder: Folder) -> Document:
+    sections = [_claims(folder)]
+    shown = folder.showcase
+    if shown is not None:
+        record = shown["learned"]
+        facts = record["provenance"]
+        about = (
+            f"One of the models behind the figures: {facts['transitions']:,} pushes of stacks of three among extra "
+            f"blocks, preset {facts['preset']}, seed {facts['seed']}. Everything that the rule does not point at is "
+            f"expected to stay. On unseen pushes it reaches {shown['stack']:.2f} nats per value of the stack, and its "
+            f"expectation is {shown['error']:.1f} mm off."
+        )
+        parts = (rules_section(record, about), scenes_section(record), search_section(record))
+        sections += [one for one in parts if one is not None]
+    sections += [_experiment(one, folder.results) for one in folder.experiments]
+    about = (
+        f"All blocks of the stack in {folder.size.test} unseen pushes of each run, {folder.size.usual} extra blocks."
+    )
+    calibration = calibration_section(folder.ranks, about)
+    sections += [calibration] if calibration is not None else []
+    sections.append(_provenance(folder))
+    about = (
+        "Learning sparse relational transition models, section 5 and appendix B, made again from nothing: every claim "
+        "with its numbers, an interval and a verdict."
+    )
+    return Document("The paper's experiments, made again", about, tuple(sections))
+
+
+def _claims(folder: Folder) -> Section:
+    every = [claim for those in folder.found["claims"].values() for claim in those]
+    verdicts = [claim["verdict"] for claim in every]
+    items: tuple[tuple[str, str, Tone], ...] = tuple(
+        (str(verdicts.count(name)), name, tone) for name, tone in TONES.items() if tone != "none" or name in verdicts
+    )
+    rows = tuple(_claim(claim) for claim in every)
+    blocks: list[Block] = [Figures(items)]
+    if folder.size.name == "quick":
+        blocks.append(
+            Paragraph("Few runs on little data, trained briefly: these verdicts mean little.", "A quick look.")
+        )
+    if folder.found["failed"]:
+        failed = tuple((name, reason) for name, reason in folder.found["failed"].items())
+        blocks += [
+            Paragraph("Some cells failed; what needs them has no numbers."),
+            Table(("cell that failed", "why"), failed),
+        ]
+    head = ("claim", "whose", "measured", "asked", "found", "verdict")
+    blocks.append(Table(head, rows, "Intervals are 95 % over runs.", many=True))
+    return Section("claims", "Claims", tuple(blocks))
+
+
+def _claim(claim: Mapping[str, Any]) -> tuple[Cell, ...]:
+    mean, low, high = (math.nan if claim["estimate"][k] is None else claim["estimate"][k] for k in _NUMBERS)
+    found = "-" if math.isnan(mean) else str(Estimate(mean, low, high, claim["estimate"]["runs"]))
+    mark = Mark(claim["verdict"], TONES.get(claim["verdict"], "none"))
+    return claim["says"], claim["source"], claim["quantity"], claim["bound"], found, mark
+
+
+def _experiment(one: Experiment, results: Results) -> Section:
+    charts: list[Block] = []
+    tables: list[Block] = []
+    for picture in one.pictures(results):
+        if isinstance(picture, Grid):
+            charts += _grid(picture)
+        else:
+            charts.append(chart(picture))
+            if not picture.name.endswith("-near"):
+                tables.append(_numbers(picture))
+    blocks: list[Block] = [Paragraph(one.paper, "The paper."), Paragraph(one.differs, "Here."), Row(tuple(charts))]
+    if tables:
+        blocks.append(Fold("The numbers", tuple(tables)))
+    return Section(one.name, f"{one.name}: {one.title}", tuple(blocks), one.name)
+
+
+def chart(picture: Picture) -> Chart:
+    """A picture of an experiment for the page."""
+    lines = []
+    for k, curve in enumerate(picture.curves):
+        lines.append(_line(curve, picture.band(curve), COLOURS.get(curve.key, CYCLE[k % len(CYCLE)])))
+    ticks = tuple(sorted({float(x) for curve in picture.curves for x in curve.x}))
+    left, right = picture.limits()
+    note = "lower values are cut off" if picture.cut() else ""
+    axes = Axes(picture.x, picture.y, left, ticks, picture.right, right, picture.logarithmic, note)
+    keys = tuple(Key(line.label, line.colour, line.dashed) for line in lines)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(tabled, row) for row in picture.rows())
+    title = picture.title + ", close up" * picture.name.endswith("-near")
+    return Chart(line_chart(lines, axes), title, "", keys, (f"{picture.name}.csv", text.getvalue()))
+
+
+def _line(curve: Curve, band: list[tuple[float, float, float]], colour: str) -> Line:
+    points = tuple((float(x), one.mean) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean))
+    return Line(curve.label, colour, points, tuple(band), curve.dashed, curve.right, dots=curve.key != "noise")
+
+
+def _numbers(picture: Picture) -> Table:
+    every = sorted({x for curve in picture.curves for x in curve.x})
+    rows = []
+    for curve in picture.curves:
+        known = dict(zip(curve.x, curve.y, strict=True))
+        rows.append((curve.label, *(_plain(known.get(x)) for x in every)))
+    head = (picture.x, *(f"{x:,}" for x in every))
+    return Table(head, tuple(rows), f"{picture.y}, by {picture.x}" + (f"; {picture.right}" if picture.right else ""))
+
+
+def _plain(one: Estimate | None) -> str:
+    if one is None or math.isnan(one.mean):
+        return ""
+    return f"{one.mean:.2f}" if not math.isfinite(one.low) else f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
+
+
+def _grid(grid: Grid) -> list[Block]:
+    """Ours and the paper's beside each other."""
+    tables: list[Block] = []
+    means = tuple(tuple(one.mean for one in row) for row in grid.cells)
+    for numbers, where in ((means, "here"), (grid.paper, "the paper")):
+        rows = []
+        for name, row in zip(grid.rows, numbers, strict=True):
+            cells = (Heat("-" if math.isnan(v) else f"{v:.3f}", 0.0 if math.isnan(v) else v) for v in row)
+            rows.append((name, *cells))
+        caption = "mean membership of the samples of each height in each cluster"
+        tables.append(Table((where, *grid.columns), tuple(rows), caption))
+    return tables
+
+
+def _provenance(folder: Folder) -> Section:
+    run, found, size = folder.run, folder.found, folder.size
+    versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
+    shown = folder.showcase
+    pairs = [
+        ("command", found["command"]),
+        ("SPARE", str(run["spare"])),
+        ("Python", str(run.get("python", ""))),
+        ("with", versions),
+        ("machine", str(run.get("machine", ""))),
+        ("begun", str(run.get("time", ""))),
+        ("finished", found["finished"]),
+        (
+            "cells",
+            f"{found['cells']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time",
+        ),
+        ("data", f"{size.samples:,} training and {size.test} test pushes in each run, simulated for it"),
+        ("seeds", f"figures 0 to {size.seeds - 1}, tables 0 to {size.tables - 1}; test sets have their own"),
+    ]
+    if shown is not None and "data" in shown:
+        pairs.append(("data of the model above", f"training {shown['data'][0]}, test {shown['data'][1]}"))
+    text = "Every figure is also in the folder's figures/ as PNG, SVG and CSV; every cell's numbers are in cells/."
+    return Section("provenance", "How this was made", (Facts(tuple(pairs)), Paragraph(text)))

@@ -1,0 +1,109 @@
+"""Who each pointer finds in each transition, for a whole experience at once.
+
+A slot is identified by its expression: a role number, or a reference applied to expressions, such as
+`("above", (("above", (0,)),))`. Shells that share an expression share its mask, so a search evaluates each
+expression once. Masks are flat: one Boolean per object row of the experience.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from spare.data.experience import Experience
+from spare.data.scene import Batch, positions_within
+from spare.language.domain import Domain
+from spare.language.references import Pointer, Shell
+from spare.language.relations import Objects
+from spare.learning.programs import PROGRAMS
+
+Expression = int | tuple[str, tuple[Any, ...]]
+
+
+def expressions(shell: Shell) -> tuple[Expression, ...]:
+    """What each slot of a shell stands for, in terms of the action's objects."""
+    slots: list[Expression] = list(range(shell.roles))
+    for pointer in shell:
+        slots.append((pointer.reference, tuple(slots[k] for k in pointer.arguments)))
+    return tuple(slots)
+
+
+# These programs run for milliseconds, once per search: optimising them costs more than it gives.
+_OPTIONS = {"xla_backend_optimization_level": 0}
+
+
+def _select(domain: Domain, names: tuple[str, ...], values: Any, valid: Any, arguments: Any) -> Any:
+    """What each of these references finds: one program for all, and for what they have in common."""
+
+    def one(values: Any, valid: Any, arguments: Any) -> Any:
+        objects = Objects(domain.property_names, values)
+        return [domain.reference(name).relation.select(objects, valid, tuple(arguments)) for name in names]
+
+    return jax.vmap(one)(values, valid, arguments)
+
+
+class Pointing:
+    """Masks of slot expressions over an experience of one action, computed on demand and kept."""
+
+    def __init__(self, experience: Experience, roles: int) -> None:
+        self.experience = experience
+        self.roles = roles
+        self._batches: list[tuple[Batch, np.ndarray]] = []
+        self._masks: dict[Expression, np.ndarray] = {}
+        for batch in experience.batches():
+            chosen = batch.index[batch.index >= 0]
+            counts = experience.counts[chosen]
+            self._batches.append((batch, np.repeat(experience.offsets[chosen], counts) + positions_within(counts)))
+
+    def mask(self, expression: Expression) -> np.ndarray:
+        """Which object rows the expression selects, (total,) bool."""
+        if expression not in self._masks:
+            if isinstance(expression, int):
+                self._keep(expression, self._role(expression))
+            else:
+                self._point(*expression)
+        return self._masks[expression]
+
+    def masks(self, shell: Shell) -> np.ndarray:
+        """One mask per slot, (slots, total)."""
+        return np.stack([self.mask(expression) for expression in expressions(shell)])
+
+    def after(self, shell: Shell, pointer: Pointer) -> np.ndarray:
+        """What one more pointer would find."""
+        return self.mask(expressions(shell.extend(pointer))[-1])
+
+    def held(self, masks: np.ndarray) -> np.ndarray:
+        """How many objects each slot holds in each transition, (slots, transitions)."""
+        return np.add.reduceat(masks.astype(np.int64), self.experience.offsets[:-1], axis=-1)
+
+    def _role(self, role: int) -> np.ndarray:
+        mask = np.zeros(len(self.experience.values), bool)
+        mask[self.experience.offsets[:-1] + self.experience.objects[:, role]] = True
+        return mask
+
+    def _keep(self, expression: Expression, mask: np.ndarray) -> None:
+        mask.flags.writeable = False
+        self._masks[expression] = mask
+
+    def _point(self, name: str, arguments: tuple[Expression, ...]) -> None:
+        """Evaluate the reference, and with it every other one that takes as many arguments: a search asks for all."""
+        domain = self.experience.domain
+        arity = domain.reference(name).arity
+        names = tuple(reference.name for reference in domain.references if reference.arity == arity)
+        flat = [self.mask(argument) for argument in arguments]
+        results = np.zeros((len(names), len(self.experience.values)), bool)
+        for batch, rows in self._batches:
+            valid = batch.scene.valid
+            padded = np.zeros((len(flat), *valid.shape), bool)
+            for position, mask in enumerate(flat):
+                padded[position][valid] = mask[rows]
+            given = (batch.scene.values, valid, np.moveaxis(padded, 0, 1))
+            select = functools.partial(_select, domain, names)
+            found = PROGRAMS.get("select", select, given, (domain, names), _OPTIONS)(*given)
+            for result, selected in zip(results, found, strict=True):
+                result[rows] = np.asarray(selected)[valid]
+        for one, result in zip(names, results, strict=True):
+            self._keep((one, arguments), result)

@@ -1,0 +1,125 @@
+"""Finished trainings, kept on disk while a run goes on: what makes interrupting and resuming exact.
+
+Learning is deterministic: run again with the same data, settings and seed, it asks for the same trainings in the
+same order. So a checkpoint is nothing but the trainings that were finished; a resumed run looks each one up and
+only does what is missing. A run folder belongs to one set of data and settings, and to one process at a time.
+
+model.spare.run/         the process that holds `lock` owns the folder; the system lets go of it when that dies
+    lock                 the number of the process, for people
+    run.json             what the trainings belong to
+    <key>.safetensors    one finished training, with a check sum: a damaged one is trained again
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from spare.errors import FileError
+from spare.io import strictjson, tensors
+from spare.io.atomic import replacing
+from spare.io.locks import BusyError, Folder, take
+
+OURS = r"run\.json|[^.].*\.safetensors"
+
+
+class Memo:
+    """A folder of finished trainings, locked by one process; see `open_run`."""
+
+    def __init__(self, held: Folder) -> None:
+        self.folder, self._held = held.path, held
+        self.reused = 0
+
+    def get(self, key: str) -> dict[str, np.ndarray] | None:
+        """The arrays of a finished training, or None; a damaged file counts as missing."""
+        path = self.folder / f"{key}.safetensors"
+        if not path.exists():
+            return None
+        try:
+            metadata, arrays = tensors.read(path)
+        except FileError:
+            return None
+        if metadata.get("check") != _digest(arrays):
+            return None
+        self.reused += 1
+        return {name: array.copy() for name, array in arrays.items()}
+
+    def put(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+        """Keep a finished training: whole or not at all."""
+        with replacing(self.folder / f"{key}.safetensors") as target:
+            target.write_bytes(tensors.encode(arrays, {"check": _digest(arrays)}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob("*.safetensors"))
+
+    def close(self, *, finished: bool) -> None:
+        """Let go of the folder; a finished run no longer needs it."""
+        if finished:
+            self._held.clear()
+        self._held.release()
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        total.update(f"{name}{arrays[name].shape}".encode())
+        total.update(np.ascontiguousarray(arrays[name]).data)
+    return total.hexdigest()[:16]
+
+
+def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:
+    """Take a run folder for this process.
+
+    A folder that another process holds, or that holds anything but a run, is refused at once. What an earlier run left
+    is used with `resume`, if it belongs to the same data, settings and version (or with `force`), and thrown away
+    without.
+    """
+    try:
+        held = take(folder, OURS)
+    except BusyError as error:
+        raise FileError(
+            f"{folder}: another run (process {error.owner}) is writing here; wait for it, or choose another name"
+        ) from None
+    try:
+        _claim(folder, identity, resume=resume, force=force)
+        held.sweep()
+    except OSError as error:
+        held.release()
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{folder}: cannot be used as a run folder: {error.strerror or error}") from error
+    except BaseException:
+        held.release()
+        raise
+    return Memo(held)
+
+
+def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
+    """Keep or clear what is in the folder."""
+    record = folder / "run.json"
+    if resume and record.exists():
+        found = read_record(record)
+        different = sorted(k for k in {*identity, *found} if identity.get(k) != found.get(k))
+        if different and not force:
+            raise FileError(
+                f"{folder}: its checkpoint belongs to another run (different: {', '.join(different)}); "
+                "run without --resume to start anew, or with --force to use what fits"
+            )
+    elif not resume:
+        for old in folder.glob("*.safetensors"):
+            old.unlink()
+    with replacing(record) as target:
+        target.write_text(json.dumps(identity, indent=1, sort_keys=True))
+
+
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+    """What a run folder says it belongs to; nothing, if that cannot be read."""
+    try:
+        found = strictjson.parse(tensors.read_bytes(path, strictjson.LARGEST_TEXT), "the record")
+    except FileError:
+        return {}
+    return found if isinstance(found, dict) else {}

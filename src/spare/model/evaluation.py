@@ -1,0 +1,98 @@
+"""How good a transition model is on data it has not seen: true nats, errors, coverage and sharpness."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from spare.data.experience import Experience
+from spare.errors import DataError
+from spare.model.model import TransitionModel
+
+LEVELS = (0.5, 0.9, 0.95)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on an experience; a value is one changeable property of one object.
+
+    log_prob          mean log p(s' | s, a) in nats per transition
+    per_value         the same divided by the number of values, over all objects
+    per_value_moved   mean log p of a value alone, of objects that moved by more than a resolution (None if unknown)
+    rmse, rmse_moved  root mean squared error of the mean, per property
+    coverage          share of values of moved objects inside central intervals, by level
+    crps              mean continuous ranked probability score of moved objects, per property
+    """
+
+    transitions: int
+    objects_moved: float
+    log_prob: float
+    log_prob_error: float
+    per_value: float
+    per_value_moved: float | None
+    rmse: dict[str, float]
+    rmse_moved: dict[str, float]
+    coverage: dict[str, float]
+    crps: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dataclasses.asdict(self)
+
+
+def moved_rows(experience: Experience) -> np.ndarray:
+    """Which object rows changed by more than a resolution in some property, (total,) bool."""
+    dynamic = list(experience.domain.dynamic)
+    change = np.abs(experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic])
+    return np.any(change > experience.domain.resolutions, axis=1)
+
+
+def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws: int = 100) -> Evaluation:
+    """Score any transition model; intervals and CRPS are estimated from `draws` samples of each transition.
+
+    CRPS = E|X - y| - E|X - X'| / 2, with neighbouring draws as X and X'.
+    """
+    if not len(experience):
+        raise DataError("there are no transitions to evaluate on")
+    data = experience.with_domain(model.domain)
+    names, dynamic = model.domain.dynamic_names, list(model.domain.dynamic)
+    moved = moved_rows(data)
+    log_prob = model.log_prob(data)
+    values = getattr(model, "log_prob_values", None)
+    per_moved = float(values(data)[moved].mean()) if values is not None and moved.any() else None
+    samples = np.stack([model.sample(data, seed + k)[:, dynamic] for k in range(draws)])
+    truth = data.next_values[:, dynamic].astype(np.float64)
+    expected = getattr(model, "mean", None)
+    mean = expected(data)[:, dynamic] if expected is not None else samples.mean(axis=0)
+    error = np.square(mean - truth)
+    judged = moved if moved.any() else np.ones(len(truth), bool)
+    seen, drawn = truth[judged], samples[:, judged].astype(np.float64)
+    apart = np.abs(drawn - np.roll(drawn, 1, axis=0)).mean(axis=(0, 1))
+    crps = np.abs(drawn - seen).mean(axis=(0, 1)) - 0.5 * apart
+    return Evaluation(
+        transitions=len(data),
+        objects_moved=float(moved.sum() / len(data)),
+        log_prob=float(log_prob.mean()),
+        log_prob_error=float(log_prob.std(ddof=1) / np.sqrt(len(log_prob))) if len(log_prob) > 1 else 0.0,
+        per_value=float(log_prob.sum() / truth.size),
+        per_value_moved=per_moved,
+        rmse=_named(names, np.sqrt(error.mean(axis=0))),
+        rmse_moved=_named(names, np.sqrt(error[judged].mean(axis=0))),
+        coverage={f"{level:.0%}": _coverage(drawn, seen, level) for level in LEVELS},
+        crps=_named(names, crps),
+    )
+
+
+def _named(names: tuple[str, ...], values: np.ndarray) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _coverage(drawn: np.ndarray, seen: np.ndarray, level: float) -> float:
+    """Share of values whose rank among the draws lies in the central `level` of ranks, the ends interpolated."""
+    below = (drawn < seen).sum(axis=0)
+    edge = (1 - level) / 2 * (len(drawn) + 1)
+    # With n draws the rank is one of n + 1 equally likely ones under a perfect model: count the central ones.
+    inside = np.clip(below + 1 - edge, 0, 1) * np.clip(len(drawn) + 1 - edge - below, 0, 1)
+    return float(inside.mean())

@@ -1,0 +1,226 @@
+"""What a model expects of one action, in a form that people can read."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from spare.data.experience import ActionCall, State
+from spare.errors import DataError
+from spare.language.domain import Domain
+from spare.model.features import View, entries
+from spare.model.rule import Rule
+
+SHOWN = 12
+WIDE = 88
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleAnswer:
+    """One rule's view of one action: does it apply, does it fire, whom it points at, what it would say."""
+
+    rule: Rule
+    applies: bool
+    fires: bool
+    inputs: np.ndarray
+    outputs: np.ndarray
+    x: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
+
+    An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
+    std² = noise² + ignorance²: what would vary again and again, and what more data could tell. Ignorance is the
+    disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
+    """
+
+    domain: Domain
+    state: State
+    action: ActionCall
+    mean: np.ndarray
+    std: np.ndarray
+    rules: tuple[RuleAnswer, ...]
+    ignorance: np.ndarray
+
+    @property
+    def noise(self) -> np.ndarray:
+        """The deviation that would remain if the mean were known, (objects, properties)."""
+        return noise_of(self.std, self.ignorance)
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Which objects a firing rule predicts, (objects,) bool."""
+        held = np.zeros(len(self.state), bool)
+        for answer in self.rules:
+            if answer.fires:
+                held |= answer.outputs.any(axis=0)
+        return held
+
+    def explain(self, next_state: State | None = None) -> str:
+        """Which rule fired, who was pointed at, the inputs, the expectation, who stays, what other rules say.
+
+        With `next_state` (objects in any order) what happened stands beside what was expected.
+        """
+        call = self.action
+        missing = [one for one in self.state.ids if next_state is not None and one not in next_state.ids]
+        if missing:
+            raise DataError(f"the next state lacks objects of the state: {_listing(missing)}")
+        names = self.domain.action(call.action).parameters
+        given = ", ".join(f"{n}={v:.4g}" for n, v in zip(names, call.parameters, strict=True))
+        lines = [f"{call.action}({', '.join(map(str, call.objects))}{'; ' if given else ''}{given})"]
+        firing = [(k, answer) for k, answer in enumerate(self.rules) if answer.fires]
+        if not firing:
+            lines.append("no rule applies: everything is expected to stay, within the default deviation")
+        if len(firing) > 1:
+            lines.append(f"{len(firing)} rules tie; the prediction is their equal mixture")
+        for k, answer in firing:
+            lines += [
+                f"rule {k + 1} fires: {answer.rule.show()}",
+                *self._pointing(answer),
+                *self._inputs(answer),
+            ]
+        lines += self._expectation(next_state)
+        lines += self._others()
+        return "\n".join(lines)
+
+    def _pointing(self, answer: RuleAnswer) -> list[str]:
+        roles = self.domain.action(answer.rule.action).objects
+        lines = []
+        for label, shell, masks in (
+            ("looks at", answer.rule.gamma, answer.inputs),
+            ("changes", answer.rule.delta, answer.outputs),
+        ):
+            if label == "changes" and answer.rule.delta == answer.rule.gamma:
+                continue
+            for name, mask in zip(shell.slot_names(roles), masks, strict=True):
+                lines.append(f"  {label} {name} = {_listing([self.state.ids[int(i)] for i in np.flatnonzero(mask)])}")
+        return lines
+
+    def _inputs(self, answer: RuleAnswer) -> list[str]:
+        pairs = zip(answer.rule.input_names(), answer.x, strict=True)
+        return ["  inputs: " + ", ".join(f"{name}={value:.4g}" for name, value in pairs)]
+
+    def _expectation(self, next_state: State | None) -> list[str]:
+        held = np.flatnonzero(self.predicted)
+        lines = [f"expected: {len(held)} of {len(self.state)} objects change"] if len(held) else []
+        for i in held[:SHOWN]:
+            cells = []
+            for column in self.domain.dynamic:
+                name = self.domain.property_names[column]
+                before, after, std = self.state.values[i, column], self.mean[i, column], self.std[i, column]
+                cell = f"{name} {before:.4g} -> {after:.4g} ± {std:.2g}"
+                if next_state is not None:
+                    row = next_state.ids.index(self.state.ids[i])
+                    seen = next_state.values[row, column]
+                    cell += f" (was {seen:.4g}, {(seen - after) / std:+.1f} sd)"
+                cells.append(cell)
+            lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
+            lines += self._unknown(int(i))
+        if len(held) > SHOWN:
+            lines.append(f"  ... and {len(held) - SHOWN} more")
+        stay = [one for one, moved in zip(self.state.ids, self.predicted, strict=True) if not moved]
+        if stay:
+            column = self.domain.dynamic
+            i = int(np.flatnonzero(~self.predicted)[0])
+            within = ", ".join(f"{self.domain.property_names[c]} ± {self.std[i, c]:.2g}" for c in column)
+            lines.append(f"expected to stay ({within}): {_listing(stay)}")
+        return lines
+
+    def _unknown(self, i: int) -> list[str]:
+        """How much of an object's deviation more data would take away; nothing where no ensemble can tell."""
+        parts = [
+            f"{self.domain.property_names[c]} ± {self.noise[i, c]:.2g} and ± {self.ignorance[i, c]:.2g}"
+            for c in self.domain.dynamic
+        ]
+        if not self.ignorance[i].any():
+            return []
+        much = bool((np.square(self.ignorance[i]) > 0.5 * np.square(self.noise[i]))[list(self.domain.dynamic)].any())
+        warning = "; unlike what it has learned from: do not rely on it" if much else ""
+        return [f"    noise and what is not known: {', '.join(parts)}{warning}"]
+
+    def _others(self) -> list[str]:
+        lines = []
+        for k, answer in enumerate(self.rules):
+            if answer.fires:
+                continue
+            if not answer.applies:
+                lines.append(f"rule {k + 1} does not apply: {answer.rule.show()}")
+                continue
+            lines.append(f"rule {k + 1} applies with a lower score ({answer.rule.score}) and would say:")
+            for i in np.flatnonzero(answer.outputs.any(axis=0))[:SHOWN]:
+                cells = [
+                    f"{name} {m:.4g} ± {s:.2g}"
+                    for name, m, s in zip(self.domain.dynamic_names, answer.mean[i], answer.std[i], strict=True)
+                ]
+                lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
+        return lines
+
+
+def noise_of(std: np.ndarray, ignorance: np.ndarray) -> np.ndarray:
+    """sqrt(std² - ignorance²), 0 where rounding would make it less."""
+    rest = np.square(std.astype(np.float64)) - np.square(ignorance.astype(np.float64))
+    return np.sqrt(np.maximum(rest, 0.0)).astype(std.dtype)
+
+
+def _listing(ids: Sequence[object]) -> str:
+    """{a, b, c}, cut after a dozen."""
+    more = f", ... {len(ids)} in all" if len(ids) > SHOWN else ""
+    return "{" + ", ".join(str(one) for one in ids[:SHOWN]) + more + "}"
+
+
+WIDER = 3.0
+"""A surprise is told of only if it is that many times as far as what stays put moves anyhow."""
+
+
+def _surprises(rule: Rule) -> list[str]:
+    """`x ± 0.2 (0.5%)`: how far, and how often, what the rule does not predict moves after all."""
+    if rule.surprises is None:
+        return []
+    still = rule.still()
+    narrow, share, wide = (np.asarray(part) for part in (np.sqrt(still.narrow), still.share, np.sqrt(still.wide)))
+    cells = zip(rule.domain.dynamic_names, narrow, share, wide, strict=True)
+    return [f"{name} ± {far:.3g} ({often:.2%})" for name, near, often, far in cells if far > WIDER * near]
+
+
+def _together(rule: Rule) -> list[str]:
+    """`x 0.93 to 0.95`: the loadings of the slots, by property; what each goes for itself is left out."""
+    if rule.together is None:
+        return []
+    found = []
+    for name, column in zip(rule.domain.dynamic_names, np.asarray(rule.together.loading).T, strict=True):
+        low, high = f"{column.min():.2f}", f"{column.max():.2f}"
+        if column.any():
+            found.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
+    return found
+
+
+def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.ndarray) -> str:
+    """The whole model as text: one block per rule, then what holds when none applies."""
+
+    def deviations(spread: np.ndarray) -> str:
+        cells = zip(domain.dynamic_names, np.sqrt(spread), strict=True)
+        return ", ".join(f"{name} ± {value:.3g}" for name, value in cells)
+
+    lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
+    for k, rule in enumerate(rules):
+        lines.append(f"rule {k + 1}  {rule.show()}")
+        offered = entries(domain, rule.action, rule.gamma, View(rule.inputs, rule.framed))
+        changed = [("not from", [name for name in offered if name in rule.ignores]), ("also from", rule.adds)]
+        told = "; ".join(f"{how} {', '.join(names)}" for how, names in changed if names)
+        ignored = f" ({told})" if told else ""
+        text = f"from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
+        lines += textwrap.wrap(text, WIDE, initial_indent="    ", subsequent_indent="        ")
+        if shared := _together(rule):
+            lines.append(f"    they move together: {', '.join(shared)}")
+        lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
+        if surprises := _surprises(rule):
+            lines.append(f"    or moves after all: {', '.join(surprises)}")
+    lines.append(f"no rule applies: everything stays: {deviations(default_spread)}")
+    return "\n".join(lines)

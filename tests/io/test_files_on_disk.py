@@ -1,0 +1,70 @@
+"""Files that are whole or not there, and domains by name."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+
+import pytest
+
+import spare
+from spare.io.atomic import replacing
+from spare.lab.worlds import queue as toy
+from spare.language.registry import builtin_domain, named_domain
+
+
+def _fail_while_writing(path: pathlib.Path, error: BaseException) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text("half")
+        raise error
+
+
+def test_a_file_appears_whole_or_keeps_its_old_content(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "f.txt"
+    path.write_text("old")
+    for error in (RuntimeError("stop"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            _fail_while_writing(path, error)
+    with pytest.raises(spare.FileError, match=r"f\.txt: cannot be written: no room"):
+        _fail_while_writing(path, OSError(28, "no room"))
+    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["f.txt"])
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert (path.read_text(), os.listdir(tmp_path)) == ("new", ["f.txt"])
+    usual = tmp_path / "usual.txt"
+    usual.write_text("")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
+
+
+def test_places_that_cannot_hold_a_file(tmp_path: pathlib.Path) -> None:
+    data = toy.generate(1, 0)
+    with pytest.raises(spare.FileError, match="does not exist; create it first"):
+        data.save(tmp_path / "nowhere" / "f.parquet")
+    with pytest.raises(spare.FileError, match="this is a folder"):
+        data.save(tmp_path)
+    with pytest.raises(spare.FileError, match="cannot write in its folder"):
+        data.save(tmp_path / ("x" * 300))
+    assert not os.listdir(tmp_path)
+
+
+def test_domains_by_name(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert builtin_domain("queue") is toy.domain
+    assert builtin_domain("os:system") is None
+    assert named_domain(None) is None
+    assert named_domain("queue") is toy.domain
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_own_domain.py").write_text("from spare.lab.worlds.queue import domain\nnumber = 3\n")
+    assert named_domain("my_own_domain:domain") is toy.domain
+    for text, message in (
+        ("queues", r"write it as package\.module:domain, or one of push, queue"),
+        (":domain", "write it as"),
+        ("my_own_domain:", "write it as"),
+        ("no_such_module_here:domain", "cannot import 'no_such_module_here'"),
+        ("my_own_domain:other", "has no 'other'"),
+        ("my_own_domain:number", r"that is a int, not a spare\.Domain"),
+    ):
+        with pytest.raises(spare.UsageError, match=message):
+            named_domain(text)
