@@ -12,7 +12,7 @@ from spare.data.checks import check_id
 from spare.data.experience import Experience, ObjectId
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
-from spare.language.periodic import nearest_images
+from spare.language.properties import nearest_images
 
 
 def check_arrays(
@@ -42,7 +42,7 @@ def check_arrays(
     indices = _check_actions(domain, action, n)
     columns = {
         "values": values,
-        "next_values": nearest_images(domain, values, next_values),
+        "next_values": nearest_images(domain.properties, values, next_values),
         "offsets": offsets,
         "ids": identifiers,
         "action": indices,

@@ -14,7 +14,8 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.data.intake import match_rows
 from spare.errors import DataError, UsageError
-from spare.language.domain import Domain, Property
+from spare.language.domain import Domain
+from spare.language.properties import Property
 
 
 def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,15 +27,22 @@ from spare.io.locks import BusyError, Folder, take
 OURS = r"run\.json|[^.].*\.safetensors"
 
 
-class Memo:
+class Kept(NamedTuple):
+    """A finished training: its arrays by name, and the description of its predictor (JSON values)."""
+
+    arrays: dict[str, np.ndarray]
+    description: dict[str, Any]
+
+
+class TrainingCache:
     """A folder of finished trainings, locked by one process; see `open_run`."""
 
     def __init__(self, held: Folder) -> None:
         self.folder, self._held = held.path, held
         self.reused = 0
 
-    def get(self, key: str) -> dict[str, np.ndarray] | None:
-        """The arrays of a finished training, or None; a damaged file counts as missing."""
+    def get(self, key: str) -> Kept | None:
+        """A finished training, or None; a damaged file counts as missing."""
         path = self.folder / f"{key}.safetensors"
         if not path.exists():
             return None
@@ -43,15 +50,18 @@ class Memo:
             metadata, arrays = tensors.read(path)
         except FileError:
             return None
-        if metadata.get("check") != _digest(arrays):
+        description = metadata.get("description", "")
+        if metadata.get("check") != _digest(arrays, description):
             return None
         self.reused += 1
-        return {name: array.copy() for name, array in arrays.items()}
+        return Kept({name: array.copy() for name, array in arrays.items()}, json.loads(description))
 
-    def put(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+    def put(self, key: str, kept: Kept) -> None:
         """Keep a finished training: whole or not at all."""
+        description = json.dumps(kept.description)
+        metadata = {"check": _digest(kept.arrays, description), "description": description}
         with replacing(self.folder / f"{key}.safetensors") as target:
-            target.write_bytes(tensors.encode(arrays, {"check": _digest(arrays)}))
+            target.write_bytes(tensors.encode(kept.arrays, metadata))
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.glob("*.safetensors"))
@@ -63,15 +73,15 @@ class Memo:
         self._held.release()
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> str:
-    total = hashlib.sha256()
+def _digest(arrays: dict[str, np.ndarray], description: str) -> str:
+    total = hashlib.sha256(description.encode())
     for name in sorted(arrays):
         total.update(f"{name}{arrays[name].shape}".encode())
         total.update(np.ascontiguousarray(arrays[name]).data)
     return total.hexdigest()[:16]
 
 
-def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:
+def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> TrainingCache:
     """Take a run folder for this process.
 
     A folder that another process holds, or that holds anything but a run, is refused at once. What an earlier run left
@@ -95,7 +105,7 @@ def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, fo
     except BaseException:
         held.release()
         raise
-    return Memo(held)
+    return TrainingCache(held)
 
 
 def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
