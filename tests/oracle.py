@@ -260,7 +260,7 @@ class OracleRule:
 
     def loadings(self, world: World, call: Call) -> dict[tuple[int, str], float]:
         """How much a value has in common with those of other objects, for each that the rule predicts."""
-        if self.together is None:
+        if self.copula is None:
             return {}
         held, mixtures = slots(self.language.relations, world, call.objects, self.delta), self.mixtures(world, call)
         result = {}
@@ -268,14 +268,14 @@ class OracleRule:
             speaking = [j for j, members in enumerate(held) if o in members]
             for q, name in enumerate(self.language.dynamic):
                 _, variance = mixture_moments(mixtures[o, name])
-                own = math.fsum(self.together[0][j][q] for j in speaking) / len(speaking)
+                own = math.fsum(self.copula[0][j][q] for j in speaking) / len(speaking)
                 result[o, name] = own * math.sqrt(1 - self.language.resolution[name] ** 2 / variance)
         return result
 
     def beyond(self, world: World, call: Call, after: World) -> float:
         """log p(s') minus the sum of the values' own: Gaussian copulas with the whole covariance written out."""
         loads, mixtures, total = self.loadings(world, call), self.mixtures(world, call), 0.0
-        for name, apart in zip(self.language.dynamic, self.together[1] if self.together else (), strict=False):
+        for name, apart in zip(self.language.dynamic, self.copula[1] if self.copula else (), strict=False):
             keys = [key for key in loads if key[1] == name]
             scores = [normal_score(mixtures[key], getattr(after[key[0]], name)) for key in keys]
             joint = log_correlated(scores, [loads[key] for key in keys])
@@ -294,8 +294,8 @@ class OracleRule:
                 here, extra = getattr(obj, name), self.language.resolution[name] ** 2
                 if not speaking:
                     result[o, name] = [(1.0, here, self.default_variance[name] + extra)]
-                    if self.surprises is not None:
-                        share, wide = self.surprises[name]
+                    if self.outliers is not None:
+                        share, wide = self.outliers[name]
                         narrow = self.default_variance[name] + extra
                         result[o, name] = [(1 - share, here, narrow), (share, here, wide + extra)]
                     continue

@@ -22,6 +22,7 @@ import spare
 from spare.model.features import View, entries, further
 from spare.model.predictors import Network
 from tests import oracle
+from tests.rules import make_rule
 
 GRID = 0.25
 BUCKETS = {"one": (1, 1), "few": (5, 6), "several": (9, 12), "sixty": (60, 60)}
@@ -234,7 +235,7 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     together = _together(shape, language)
     surprises = {name: (later.uniform(0.05, 0.3), later.uniform(0.5, 2.0)) for name in language.dynamic}
     shares, wide = (np.array([pair[k] for pair in surprises.values()]) for k in range(2))
-    rule = spare.Rule(
+    rule = make_rule(
         domain,
         shape.action,
         (shape.gamma, shape.delta),
@@ -242,10 +243,10 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         np.array(variance),
         targets=shape.targets,
         inputs=shape.inputs,
-        ignores=tuple(every[k] for k in sorted(ignored)),
-        surprises=(shares, wide) if surprised else None,
-        adds=adds,
-        together=together and (np.array(together[0]), np.array(together[1])),
+        dropped=tuple(every[k] for k in sorted(ignored)),
+        outliers=(shares, wide) if surprised else None,
+        extra=adds,
+        copula=together and (np.array(together[0]), np.array(together[1])),
     )
     second = oracle.OracleRule(
         language,

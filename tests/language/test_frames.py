@@ -15,18 +15,17 @@ import spare
 from spare.lab.worlds import push
 from spare.language.frames import (
     QUARTER,
-    Placed,
-    enter,
+    FramePose,
     groups,
-    leave,
-    leave_variances,
     mirrored,
     quarters,
     swapped,
     turn_names,
     turns,
+    variances_from_frame,
 )
 from spare.learning.presets import PRESETS
+from tests.rules import make_rule
 
 angles = st.floats(-3.2, 3.2)
 places = st.floats(-5, 5)
@@ -47,7 +46,7 @@ domain = spare.Domain(
             frame=spare.Frame(
                 origin=lambda target, a: (target.x, target.y),
                 heading=lambda target, a: jnp.arctan2(target.y - a.yg, target.x - a.xg),
-                vectors=(("x", "y"),),
+                positions=(("x", "y"),),
                 points=(("xg", "yg"),),
                 mirror=True,
             ),
@@ -89,10 +88,10 @@ def _world(samples: int, seed: int, turn: float = 0.0) -> spare.Experience:
 
 @given(places, places, angles, places, places)
 def test_leaving_undoes_entering(x: float, y: float, heading: float, a: float, b: float) -> None:
-    placed = Placed(np.array([a, b, 0.0]), np.array(heading))
+    placed = FramePose(np.array([a, b, 0.0]), np.array(heading))
     point = np.array([[x, y, 7.0]])
-    inside = enter(point, ((0, 1),), placed)
-    assert np.allclose(leave(inside, ((0, 1),), placed), point, atol=1e-9)
+    inside = to_frame(point, ((0, 1),), placed)
+    assert np.allclose(from_frame(inside, ((0, 1),), placed), point, atol=1e-9)
     assert np.hypot(*inside[0, :2]) == pytest.approx(np.hypot(x - a, y - b), abs=1e-9)
     assert inside[0, 2] == 7.0
 
@@ -119,7 +118,7 @@ def test_variances_turn_as_a_covariance_does() -> None:
     c, s = np.cos(heading), np.sin(heading)
     rotation = np.array([[c, -s], [s, c]])
     expected = np.diag(rotation @ np.diag([0.5, 2.0]) @ rotation.T)
-    found = leave_variances(jnp.array([0.5, 2.0]), ((0, 1),), Placed(jnp.zeros(3), jnp.array(heading)))
+    found = variances_from_frame(jnp.array([0.5, 2.0]), ((0, 1),), FramePose(jnp.zeros(3), jnp.array(heading)))
     assert np.allclose(found, expected, atol=1e-6)
 
 
@@ -128,7 +127,7 @@ def _framed_model() -> spare.Model:
     inputs = 3 + len(turn_names()) + 3
     weight = jnp.zeros((inputs, 2)).at[2, 0].set(0.9)
     predictor = spare.linear_predictor(weight, jnp.zeros(2), jnp.array([[0.05**2, 0.02**2]]))
-    rule = spare.Rule(domain, "shove", spare.Shell(1), predictor, np.zeros(2), targets="change", framed=True)
+    rule = make_rule(domain, "shove", spare.Shell(1), predictor, np.zeros(2), targets="change", framed=True)
     return spare.Model(domain, [rule], np.zeros(2))
 
 
@@ -176,7 +175,7 @@ def test_a_learned_rule_in_the_frame_needs_fewer_samples_and_survives_a_file(tmp
     assert np.allclose(search.fitted[0].log_prob, framed.model.log_prob(train), atol=5e-3)  # type: ignore[union-attr]
     framed.model.save(tmp_path / "m.spare")
     assert np.array_equal(spare.load(tmp_path / "m.spare", domain).log_prob(test), framed.model.log_prob(test))
-    assert "sin(heading)" in {*framed.model.rules[0].input_names(), *framed.model.rules[0].ignores}
+    assert "sin(heading)" in {*framed.model.rules[0].input_names, *framed.model.rules[0].ignores}
 
 
 def test_a_frame_is_needed() -> None:
@@ -184,19 +183,19 @@ def test_a_frame_is_needed() -> None:
 
     rule = toy.true_model().rules[0]
     with pytest.raises(spare.DefinitionError, match="no frame"):
-        spare.Rule(toy.domain, "usher", rule.gamma, rule.predictor, np.zeros(2), framed=True)
+        make_rule(toy.domain, "usher", rule.gamma, rule.predictor, np.zeros(2), framed=True)
 
 
 def test_mirrored_training_doubles_rows_but_not_validation() -> None:
-    from spare.learning.fit import Task, make_extractor
+    from spare.learning.fit import Task, make_dataset
     from spare.learning.presets import find_preset
     from spare.learning.problems import with_reflection
 
     data, preset = _world(20, 0), find_preset("default")
-    extractor = make_extractor(data, "shove", preset)
-    plan = Task(preset, 0).plan(data, extractor)
+    dataset = make_dataset(data, "shove", preset)
+    plan = Task(preset, 0).plan(data, dataset)
     table, (training, validation) = with_reflection(
-        extractor, extractor.table(spare.Shell(1), spare.Shell(1)), (plan.training, plan.validation)
+        dataset, dataset.matrix(spare.Shell(1), spare.Shell(1)), (plan.training, plan.validation)
     )
     assert len(table.x) == 40
     assert training.sum() == 2 * plan.training.sum()

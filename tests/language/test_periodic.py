@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spare.language.periodic import nearest_images, show, shown_names, wrapped
 
 import spare
 from spare.lab.baselines.flat import PETS, fit_flat
 from spare.lab.baselines.graph import GraphSettings, fit_graph
-from spare.language.frames import Placed, enter, leave, mirrored
-from spare.language.periodic import nearest_images, show, shown_names, wrapped
-from spare.learning.fit import make_extractor
+from spare.language.frames import FramePose, mirrored, to_frame
+from spare.learning.fit import make_dataset
 from spare.learning.presets import PRESETS
 from spare.testing import check_domain, check_model
 from tests.learning.helpers import quick
+from tests.rules import make_rule
 
 TURN = 2 * math.pi
 NOISE = 0.05
@@ -32,7 +33,7 @@ def world(period: float | None = TURN) -> spare.Domain:
     frame = spare.Frame(
         origin=lambda target, a: (target.x, target.y),
         heading=lambda target, a: a.towards,
-        vectors=(("x", "y"),),
+        positions=(("x", "y"),),
         mirror=True,
         angles=("yaw",) if period else (),
     )
@@ -110,12 +111,12 @@ def test_a_network_sees_the_same_after_whole_periods() -> None:
 
 @given(st.floats(-3, 3), st.floats(-2, 2), st.floats(-2, 2))
 def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> None:
-    columns, placed = ((0, 1), (2,)), Placed(np.array([x, y, 0.0]), np.array(heading))
+    columns, placed = ((0, 1), (2,)), FramePose(np.array([x, y, 0.0]), np.array(heading))
     values = np.array([0.3, -0.7, 1.1])
-    inside = enter(values, columns, placed)
+    inside = to_frame(values, columns, placed)
     assert inside[2] == pytest.approx(1.1 - heading)
-    np.testing.assert_allclose(leave(inside, columns, placed), values, atol=1e-9)
-    direction = enter(np.array([x + math.cos(1.1), y + math.sin(1.1), 0.0]), columns, placed)[:2]
+    np.testing.assert_allclose(from_frame(inside, columns, placed), values, atol=1e-9)
+    direction = to_frame(np.array([x + math.cos(1.1), y + math.sin(1.1), 0.0]), columns, placed)[:2]
     np.testing.assert_allclose(direction, [math.cos(inside[2]), math.sin(inside[2])], atol=1e-9)
     mirror = mirrored(np.array([*direction, inside[2]]), columns)
     np.testing.assert_allclose(mirror[:2], [math.cos(mirror[2]), math.sin(mirror[2])], atol=1e-9)
@@ -124,11 +125,11 @@ def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> N
 def test_rule_and_extractor_see_the_same() -> None:
     data = vanes(world(), 40, 3)
     shell = spare.Shell(1).extend(spare.Pointer("nearest", (0,)))
-    extractor = make_extractor(data, "push", PRESETS["default"])
-    table = extractor.table(shell, shell)
-    phi = spare.fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 3))
-    rule = spare.Rule(data.domain, "push", shell, phi, np.ones(3), targets="change", framed=True)
-    assert rule.input_names() == extractor.input_names(shell)
+    dataset = make_dataset(data, "push", PRESETS["default"])
+    table = dataset.matrix(shell, shell)
+    phi = fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 3))
+    rule = make_rule(data.domain, "push", shell, phi, np.ones(3), targets="change", framed=True)
+    assert rule.input_names == dataset.input_names(shell)
     model = spare.Model(data.domain, [rule], np.ones(3))
     for i in range(0, 40, 7):
         answer = model.predict(data.states[i], data.actions[i]).rules[0]
@@ -181,8 +182,8 @@ def test_baselines_know_periods(kind: str) -> None:
 
 def test_model_file(tmp_path: pathlib.Path) -> None:
     domain = world()
-    phi = spare.fresh_predictor(jax.random.key(0), 1 + 8 + 4, (1, 3))
-    rule = spare.Rule(domain, "push", spare.Shell(1), phi, np.ones(3), framed=True)
+    phi = fresh_predictor(jax.random.key(0), 1 + 8 + 4, (1, 3))
+    rule = make_rule(domain, "push", spare.Shell(1), phi, np.ones(3), framed=True)
     assert rule.targets == ("absolute", "absolute", "change")
     spare.Model(domain, [rule], np.ones(3)).save(tmp_path / "vanes.spare")
     again = spare.load(tmp_path / "vanes.spare", domain=domain)
@@ -198,9 +199,9 @@ def test_a_period_is_a_positive_number(period: float) -> None:
 
 
 def test_periodic_properties_are_predicted_as_changes() -> None:
-    domain, phi = world(), spare.fresh_predictor(jax.random.key(0), 1 + 4, (1, 3))
+    domain, phi = world(), fresh_predictor(jax.random.key(0), 1 + 4, (1, 3))
     with pytest.raises(spare.DefinitionError, match="period"):
-        spare.Rule(domain, "push", spare.Shell(1), phi, np.ones(3), targets=("change", "change", "absolute"))
+        make_rule(domain, "push", spare.Shell(1), phi, np.ones(3), targets=("change", "change", "absolute"))
 
 
 def test_angles_of_a_frame_are_in_radians() -> None:

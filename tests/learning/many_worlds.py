@@ -16,6 +16,7 @@ import numpy as np
 import spare
 from spare.language.references import Pointer, Shell
 from spare.learning.bindings import Bindings
+from tests.rules import make_rule
 
 NOISE, REST = 0.02, 0.004
 REACH, ASIDE = 1.0, 0.6
@@ -67,7 +68,7 @@ class Act:
         predictor = spare.linear_predictor(jnp.asarray(weight, jnp.float32), jnp.zeros(2 * slots), variance)
         rest = jnp.full(2, REST**2 - 1e-6)
         spec = spare.RuleSpec.of(domain, "poke", self.shell, targets="change")
-        return spare.Rule(domain, spec, predictor, rest)
+        return make_rule(domain, spec, predictor, rest)
 
 
 def _shell(*pointers: tuple[str, int]) -> Shell:

@@ -15,7 +15,7 @@ import spare
 from spare.io.manifest import digest, read
 from spare.lab.worlds import queue as toy
 from spare.model import files
-from spare.model.predictors import fresh_predictor
+from tests.rules import fresh_predictor
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def model() -> spare.Model:
         size = 1 + 3 * (3 if inputs is None else 2)
         predictor = fresh_predictor(jax.random.key(k), size, (delta.slots, 2), hidden=(5, 4), members=2)
         settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs}
-        rules.append(spare.Rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
+        rules.append(make_rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
     return spare.Model(toy.domain, rules, np.array([1.0, 2.0]), {"seed": 3, "note": "ü"})
 
 
@@ -78,7 +78,7 @@ def test_numbers_that_are_not_finite_are_never_written(model: spare.Model, tmp_p
     for bad in (np.nan, np.inf):
         predictor = model.rules[0].predictor
         broken = jax.tree.map(lambda leaf, bad=bad: leaf.at[(0,) * leaf.ndim].set(bad), predictor)
-        rule = spare.Rule(toy.domain, "usher", model.rules[0].gamma, broken, np.ones(2))
+        rule = make_rule(toy.domain, "usher", model.rules[0].gamma, broken, np.ones(2))
         with pytest.raises(spare.FileError, match="not finite"):
             spare.Model(toy.domain, [rule], np.ones(2)).save(tmp_path / "bad.spare")
         assert list(tmp_path.iterdir()) == []

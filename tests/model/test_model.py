@@ -13,6 +13,7 @@ import spare
 from spare.lab.worlds import queue as toy
 from spare.model.model import TransitionModel
 from spare.model.predictors import bounded_variance
+from tests.rules import make_rule
 
 QUEUE = np.array([[3.0, 0.0, 60.0], [2.0, 0.0, 70.0], [1.0, 0.0, 80.0], [0.0, 6.0, 90.0]], np.float32)
 STATE = spare.State(("ann", "bob", "cy", "dee"), QUEUE)
@@ -26,7 +27,7 @@ def model() -> spare.Model:
     weight = np.zeros((4, 2))
     weight[0, 0] = weight[1, 0] = weight[2, 1] = 1.0
     short = spare.linear_predictor(jnp.asarray(weight), jnp.zeros(2), jnp.full((1, 2), 1e-4))
-    simple = spare.Rule(toy.domain, "usher", spare.Shell(1), short, np.full(2, 1e-4))
+    simple = make_rule(toy.domain, "usher", spare.Shell(1), short, np.full(2, 1e-4))
     return spare.Model(toy.domain, [simple, true], np.full(2, 1e-4))
 
 
@@ -99,7 +100,7 @@ def test_rules_are_checked_at_construction() -> None:
             **changes,
         }
         rest = {k: parts.pop(k) for k in ("targets", "inputs") if k in parts}
-        return spare.Rule(toy.domain, parts["action"], parts["shells"], parts["predictor"], parts["variance"], **rest)
+        return make_rule(toy.domain, parts["action"], parts["shells"], parts["predictor"], parts["variance"], **rest)
 
     assert make().score == 5
     assert make(shells=(rule.gamma, rule.delta)).show() == rule.show()
@@ -148,7 +149,7 @@ def test_linear_predictors_are_exact_or_refused() -> None:
 
 
 def test_fresh_predictors_start_as_documented() -> None:
-    predictor = spare.fresh_predictor(jax.random.key(0), 4, (2, 3), hidden=(5,), members=3)
+    predictor = fresh_predictor(jax.random.key(0), 4, (2, 3), hidden=(5,), members=3)
     found = predictor(jnp.ones(4))
     assert (predictor.members, found.mean.shape, found.variance.shape) == (3, (3, 2, 3), (3, 2, 3))
     np.testing.assert_allclose(jnp.exp(found.log_weight).sum(), 1.0, rtol=1e-6)
@@ -169,7 +170,7 @@ def test_only_surprises_that_surprise_are_told() -> None:
     rule = toy.true_model().rules[0]
     spread = np.sqrt(np.asarray(rule.default_spread()))
     wide = np.square([20 * spread[0], 1.1 * spread[1]])
-    told = spare.Rule(
+    told = make_rule(
         rule.domain,
         rule.action,
         (rule.gamma, rule.delta),
@@ -177,7 +178,7 @@ def test_only_surprises_that_surprise_are_told() -> None:
         rule.default_variance,
         targets=rule.targets,
         inputs=rule.inputs,
-        surprises=(np.array([0.01, 0.5]), wide),
+        outliers=(np.array([0.01, 0.5]), wide),
     )
     text = str(spare.Model(rule.domain, [told], np.ones(2)))
     names = rule.domain.dynamic_names

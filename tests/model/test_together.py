@@ -10,16 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from spare.model.components import Components
 
 import spare
-from spare.learning.copula import Scored, fit_together, maximum
-from spare.learning.fit import fit, make_extractor
+from spare.learning.copula import Scored, fit_copula, maximum
+from spare.learning.fit import fit, make_dataset
 from spare.learning.likelihood import RowComponents
-from spare.model.components import Components
 from spare.model.copula import Together, draw_scores, loadings, shared_log_density, together_log_density
 from spare.model.predictors import linear_predictor
 from spare.testing import check_model
 from tests.learning.helpers import quick
+from tests.rules import make_rule
 
 DOMAIN = spare.Domain(
     "convoy",
@@ -35,14 +36,14 @@ def truth(together: bool = True) -> spare.Rule:
     """Everyone moves by d along x, within 0.2; y wanders by 0.1. Errors along x have a common cause."""
     weight = jnp.zeros((7, 4)).at[0, 0].set(1.0).at[0, 2].set(1.0)
     variance = jnp.array([[0.2**2, 0.1**2]] * 2)
-    return spare.Rule(
+    return make_rule(
         DOMAIN,
         "tow",
         CONVOY,
         linear_predictor(weight[:5], jnp.zeros(4), variance),
         np.zeros(2),
         targets="change",
-        together=(LOADING, APART) if together else None,
+        copula=(LOADING, APART) if together else None,
     )
 
 
@@ -153,9 +154,9 @@ def learned() -> tuple[spare.Model, spare.Experience]:
 def test_loadings_are_recovered(learned: tuple[spare.Model, spare.Experience]) -> None:
     """Those of x within 0.1; y has no common cause, and the evidence says so."""
     rule = learned[0].rules[0]
-    assert rule.together is not None
-    np.testing.assert_allclose(rule.together.loading[:, 0], LOADING[:, 0], atol=0.1)
-    assert (np.asarray(rule.together.loading)[:, 1] == 0).all()
+    assert rule.copula is not None
+    np.testing.assert_allclose(rule.copula.loading[:, 0], LOADING[:, 0], atol=0.1)
+    assert (np.asarray(rule.copula.loading)[:, 1] == 0).all()
     assert "they move together: x " in str(learned[0])
 
 
@@ -223,10 +224,10 @@ def test_judges_that_are_too_sure_or_not_enough_are_no_common_cause(size: float)
     state = spare.State((0, 1, 2), np.zeros((3, 1)))
     for _ in range(n):
         builder.add(state, spare.ActionCall("tow", (0,), (0.0,)), state)
-    extractor = make_extractor(builder.build(), "tow", quick())
-    table = extractor.table(spare.Shell(1), spare.Shell(1))
+    dataset = make_dataset(builder.build(), "tow", quick())
+    table = dataset.matrix(spare.Shell(1), spare.Shell(1))
     everyone = dataclasses.replace(table, outputs=np.ones_like(table.outputs))
-    assert fit_together(parts, extractor, everyone, np.ones(n)) is None
+    assert fit_copula(parts, dataset, everyone, np.ones(n)) is None
 
 
 def test_bad_numbers_are_refused() -> None:
@@ -238,4 +239,4 @@ def test_bad_numbers_are_refused() -> None:
         (LOADING, APART[:1]),
     ):
         with pytest.raises(spare.DefinitionError, match="together"):
-            spare.Rule(DOMAIN, "tow", CONVOY, rule.predictor, np.zeros(2), targets="change", together=together)
+            make_rule(DOMAIN, "tow", CONVOY, rule.predictor, np.zeros(2), targets="change", copula=together)

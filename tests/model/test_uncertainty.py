@@ -100,4 +100,4 @@ def test_explain_tells_what_is_not_known(models: dict[int, spare.Model]) -> None
     assert "noise and what is not known: x ± 0.0" in near.explain()
     assert "do not rely on it" not in near.explain()
     assert "do not rely on it" in far.explain()
-    np.testing.assert_allclose(np.hypot(far.noise, far.ignorance), far.std, rtol=1e-5)
+    np.testing.assert_allclose(np.hypot(far.noise, far.epistemic), far.std, rtol=1e-5)

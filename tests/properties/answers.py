@@ -36,7 +36,7 @@ def _all(model: spare.Model, batch: Batch) -> Any:
 
     def one(scene: Any, after: Any) -> Any:
         moments = model.scene_moments(scene)
-        scores = model.scores(model.point(scene))
+        scores = model.scores(model.bind(scene))
         return model.scene_log_prob(scene, after), scores, model.scene_log_values(scene, after), *moments
 
     return jax.vmap(one)(scene, batch.next_values.astype(real))
@@ -106,7 +106,7 @@ def pooled(seed: int) -> Case:
 
 def each_for_itself(drawn: Case) -> Case:
     """The same models without common causes."""
-    rules = [eqx.tree_at(lambda r: r.together, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
-    second = [dataclasses.replace(rule, together=None) for rule in drawn.oracle.rules]
+    rules = [eqx.tree_at(lambda r: r.copula, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
+    second = [dataclasses.replace(rule, copula=None) for rule in drawn.oracle.rules]
     model = eqx.tree_at(lambda m: m.rules, drawn.model, tuple(rules))
     return dataclasses.replace(drawn, model=model, oracle=dataclasses.replace(drawn.oracle, rules=second))

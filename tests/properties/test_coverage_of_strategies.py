@@ -24,8 +24,8 @@ def test_every_kind_of_case_is_drawn() -> None:
             seen["gamma is not delta"] += rule.gamma != rule.delta
             seen["two roles"] += rule.gamma.roles == 2
             seen["ignores some"] += bool(rule.ignores)
-            seen["surprises"] += rule.surprises is not None
-            seen["together"] += rule.together is not None
+            seen["surprises"] += rule.outliers is not None
+            seen["together"] += rule.copula is not None
             seen["adds some"] += bool(rule.adds)
             seen["change"] += "change" in rule.targets
         seen["several actions"] += len(drawn.model.domain.actions) > 1

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from spare.errors import DefinitionError, one_of
 from spare.names import check_label
@@ -121,16 +121,6 @@ def may_skip(hidden: Sequence[int]) -> bool:
     return len(hidden) >= 3 and len(hidden) % 2 == 1 and len({*hidden}) == 1
 
 
-def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str, skips: bool = False) -> Network:
-    """Glorot-uniform weights U(-a, a) with a = sqrt(6 / (in + out)), zero biases."""
-    keys = jax.random.split(key, len(sizes) - 1)
-    weights = tuple(
-        jax.random.uniform(k, (i, o), minval=-1.0, maxval=1.0) * jnp.sqrt(6.0 / (i + o))
-        for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)
-    )
-    return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation, skips)
-
-
 def bounded_variance(raw: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """e^L + 1 / (e^-H + e^-raw): exp(raw) between smooth bounds e^L and e^H, so that no step of training can blow up.
 
@@ -232,28 +222,6 @@ def _network(name: str, described: Any, take: Take) -> Network:
 
 
 register_predictor("networks", Predictor)
-
-
-def fresh_predictor(
-    key: PRNGKeyArray,
-    inputs: int,
-    outputs: tuple[int, int],
-    hidden: tuple[int, ...] = (150, 150),
-    members: int = 1,
-    *,
-    shared: bool = False,
-) -> Predictor:
-    """An untrained predictor with the paper's nets, or one for both: Glorot weights, ReLU, unit normalisation."""
-    sizes = (inputs, *hidden, outputs[0] * outputs[1] * (1 + shared))
-
-    def make(k: PRNGKeyArray) -> tuple[Network, Network | None]:
-        first, second = jax.random.split(k)
-        if shared:
-            return glorot_network(first, sizes, "relu", skips=True), None
-        return glorot_network(first, sizes, "relu"), glorot_network(second, sizes, "relu")
-
-    mean_net, variance_net = eqx.filter_vmap(make)(jax.random.split(key, members))
-    return Predictor(mean_net, variance_net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(outputs), jnp.ones(outputs))
 
 
 def linear_predictor(weight: Float[Array, "D O"], bias: Float[Array, " O"], variance: Float[Array, "S Q"]) -> Predictor:
