@@ -35,9 +35,11 @@ def _all(model: spare.Model, batch: Batch) -> Any:
     scene = batch.scene._replace(values=batch.scene.values.astype(real), parameters=batch.scene.parameters.astype(real))
 
     def one(scene: Any, after: Any) -> Any:
-        moments = model.scene_moments(scene)
-        scores = model.scores(model.bind(scene))
-        return model.scene_log_prob(scene, after), scores, model.scene_log_values(scene, after), *moments
+        found = model.distribution(scene)
+        pairs = zip(model.rules, found.bindings, strict=True)
+        scores = jnp.array([jnp.where(binding.applies, rule.score, 0) for rule, binding in pairs], int)
+        after = after[:, np.array(model.domain.dynamic)]
+        return found.log_prob(after), scores, found.log_values(after), *found.moments()
 
     return jax.vmap(one)(scene, batch.next_values.astype(real))
 
