@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spare.data.builder import Builder
-    from spare.data.experience import ActionCall, Experience, State, Transition, concatenate
+    from spare.data.experience import Experience, concatenate
+    from spare.data.state import ActionCall, State, Transition
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
     from spare.language.domain import Action, Domain, Frame, Property
     from spare.language.references import Pointer, Reference, Shell
+    from spare.language.registry import register
     from spare.learning.fit import FitResult, fit
     from spare.learning.presets import Preset, Search, Training
     from spare.model.evaluation import Evaluation, evaluate
@@ -26,7 +28,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Action": "language.domain",
-    "ActionCall": "data.experience",
+    "ActionCall": "data.state",
     "Builder": "data.builder",
     "DataError": "errors",
     "DefinitionError": "errors",
@@ -47,9 +49,9 @@ _HOMES = {
     "Search": "learning.presets",
     "Shell": "language.references",
     "SpareError": "errors",
-    "State": "data.experience",
+    "State": "data.state",
     "Training": "learning.presets",
-    "Transition": "data.experience",
+    "Transition": "data.state",
     "TransitionModel": "model.model",
     "UsageError": "errors",
     "concatenate": "data.experience",
@@ -58,6 +60,7 @@ _HOMES = {
     "fresh_predictor": "model.predictors",
     "linear_predictor": "model.predictors",
     "load": "model.files",
+    "register": "language.registry",
 }
 
 __all__ = [
@@ -94,6 +97,7 @@ __all__ = [
     "fresh_predictor",
     "linear_predictor",
     "load",
+    "register",
 ]
 
 

@@ -142,9 +142,11 @@ def test_whole_columns_that_make_no_sense(data: spare.Experience, tray: spare.Do
         spare.Experience.from_table(tray, table.assign(action="fly"))
     with pytest.raises(spare.DataError, match="transition 0, action 'slide': its tray 'q' is not in the state"):
         spare.Experience.from_table(tray, table.assign(tray="q"))
-    with pytest.raises(spare.DataError, match="expected a pandas or polars frame, got dict"):
-        spare.Experience.from_table(tray, {"x": [1]})
-    with pytest.raises(spare.UsageError, match="'pandas' or 'polars', got 'excel'"):
+    with pytest.raises(
+        spare.DataError, match="expected a pandas or polars frame, a pyarrow table or a dictionary of columns, got list"
+    ):
+        spare.Experience.from_table(tray, [1])
+    with pytest.raises(spare.UsageError, match="'pandas', 'polars', 'pyarrow' or 'dict', got 'excel'"):
         data.to_table("excel")
 
 

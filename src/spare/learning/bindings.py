@@ -13,8 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from spare.data.columns import positions_within
 from spare.data.experience import Experience
-from spare.data.scene import Batch, positions_within
+from spare.data.scene import Batch, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
 from spare.language.relations import Objects
@@ -53,7 +54,7 @@ class Pointing:
         self.roles = roles
         self._batches: list[tuple[Batch, np.ndarray]] = []
         self._masks: dict[Expression, np.ndarray] = {}
-        for batch in experience.batches():
+        for batch in batches(experience):
             chosen = batch.index[batch.index >= 0]
             counts = experience.counts[chosen]
             self._batches.append((batch, np.repeat(experience.offsets[chosen], counts) + positions_within(counts)))

@@ -12,7 +12,6 @@ model.spare.run/         the process that holds `lock` owns the folder; the syst
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pathlib
 from typing import Any
@@ -43,7 +42,7 @@ class Memo:
             metadata, arrays = tensors.read(path)
         except FileError:
             return None
-        if metadata.get("check") != _digest(arrays):
+        if metadata.get("check") != tensors.digest(arrays):
             return None
         self.reused += 1
         return {name: array.copy() for name, array in arrays.items()}
@@ -51,7 +50,7 @@ class Memo:
     def put(self, key: str, arrays: dict[str, np.ndarray]) -> None:
         """Keep a finished training: whole or not at all."""
         with replacing(self.folder / f"{key}.safetensors") as target:
-            target.write_bytes(tensors.encode(arrays, {"check": _digest(arrays)}))
+            target.write_bytes(tensors.encode(arrays, {"check": tensors.digest(arrays)}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.glob("*.safetensors"))
@@ -61,14 +60,6 @@ class Memo:
         if finished:
             self._held.clear()
         self._held.release()
-
-
-def _digest(arrays: dict[str, np.ndarray]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(arrays):
-        total.update(f"{name}{arrays[name].shape}".encode())
-        total.update(np.ascontiguousarray(arrays[name]).data)
-    return total.hexdigest()[:16]
 
 
 def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:

@@ -20,7 +20,7 @@ from spare.io.manifest import FORMAT, PREDICTORS
 from spare.io.schemas import differences
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
-from spare.language.registry import builtin_domain
+from spare.language.registry import find_domain
 from spare.model.model import Model
 from spare.model.predictors import ACTIVATIONS, Network, Predictor
 from spare.model.rule import Rule
@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
 def _find_domain(manifest: dict[str, Any], domain: Domain | None) -> Domain:
     """The domain that was given or that SPARE ships, if the file fits it; what does not fit is named."""
     schema = manifest["domain"]
-    chosen = domain if domain is not None else builtin_domain(schema["name"])
+    chosen = domain if domain is not None else find_domain(schema["name"])
     if chosen is None:
         raise FileError(f"it needs the domain {schema['name']!r}: pass domain=..., or --domain MODULE:NAME")
     own = chosen.schema()

@@ -20,8 +20,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spare.data.checks import check_call, check_state
-from spare.data.experience import ActionCall, Experience, State
-from spare.data.scene import Batch, Scene, positions_within, round_up
+from spare.data.columns import positions_within
+from spare.data.experience import Experience
+from spare.data.scene import Batch, Scene, batches, round_up
+from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError
 from spare.language.domain import Domain
 from spare.model.density import check_variances, mix_rules, rule_weights
@@ -253,7 +255,7 @@ class Model(eqx.Module):
     def _each(self, experience: Experience, function: Callable[..., Any]) -> Iterator[tuple[Batch, Any]]:
         if experience.domain.fingerprint != self.domain.fingerprint:
             raise DataError(f"the model knows {self.domain!r}, the data belong to {experience.domain!r}")
-        for batch in experience.batches():
+        for batch in batches(experience):
             yield batch, function(self, batch)
 
     def __str__(self) -> str:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spare.data.columns import positions_within
 from spare.data.experience import Experience
-from spare.data.scene import positions_within
 from spare.language.periodic import show
 from spare.learning.dataset import Seen
 
