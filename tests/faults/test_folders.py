@@ -44,7 +44,7 @@ def test_folder_that_is_the_users_own(tmp_path: pathlib.Path, work: Work, name: 
         folder = tmp_path / kept
         (folder / name).mkdir(parents=True)
         (folder / name / kept).write_text("precious")
-        text = refuses(lambda folder=folder: work(folder), "which no run has put there")
+        text = refuses(lambda folder=folder: work(folder), "which no run has written")
         assert kept in text
         assert (folder / name / kept).read_text() == "precious"
 
@@ -109,7 +109,7 @@ def test_temporary_file_that_is_swapped(tmp_path: pathlib.Path) -> None:
             target.unlink()
             target.symlink_to(tmp_path / "other")
 
-    refuses(save, "somebody has put another file in the place")
+    refuses(save, "another process has replaced")
     assert (tmp_path / "m.spare").read_text() == "old"
     assert sorted(os.listdir(tmp_path)) == ["m.spare", "other"]
 

@@ -96,6 +96,15 @@ def test_model_with_random_damage(good: bytes, path: pathlib.Path) -> None:
         assert all(np.array_equal(arrays[name], other[name]) for name in arrays)
 
 
+def test_model_without_a_manifest(good: bytes, path: pathlib.Path) -> None:
+    """Refused: a safetensors file may have any metadata, or none."""
+    header, body = taken_apart(good)
+    for metadata in (None, {}, {"other": "text"}):
+        refused(path, container({**header, "__metadata__": metadata}, body), "it has no manifest")
+    for wrong in ([], 3, {"spare": 3}):
+        refused(path, container({**header, "__metadata__": wrong}, body), "damaged")
+
+
 def test_model_with_bytes_added(good: bytes, path: pathlib.Path) -> None:
     """Refused: tensors must fill the file exactly."""
     refused(path, good + b"1234", "file not fully covered")

@@ -66,7 +66,7 @@ def decode(data: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     except safetensors.SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing: ")[:120]
         raise FileError(f"truncated or damaged: {shown(reason)}") from error
-    return header.get("__metadata__", {}), {name: _array(name, facts) for name, facts in sorted(found)}
+    return header.get("__metadata__") or {}, {name: _array(name, facts) for name, facts in sorted(found)}
 
 
 def _array(name: str, facts: Mapping[str, Any]) -> np.ndarray:
