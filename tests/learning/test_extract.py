@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import spare
+from spare.data.scene import batches
 from spare.language.references import Pointer, Shell, next_pointers
 from spare.learning.bindings import Bindings, expressions
 from spare.learning.dataset import Dataset, DesignMatrix
@@ -104,9 +105,9 @@ def test_host_and_compiled_code_read_the_same(seed: int) -> None:
         pointed = rule.bind(scene)
         return pointed, rule.features(scene, pointed.inputs)
 
-    batches = list(data.batches())
-    assert len(batches) == 1
-    batch = batches[0]
+    padded = list(batches(data))
+    assert len(padded) == 1
+    batch = padded[0]
     pointed, x = jax.jit(jax.vmap(one))(batch.scene)
     rows = batch.index >= 0
     order = batch.index[rows]

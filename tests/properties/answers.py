@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.data.scene import Batch
+from spare.data.scene import Batch, batches
 from tests.oracle import OracleModel
 from tests.strategies import Case, case, plain, plan, thorough
 
@@ -49,7 +49,7 @@ def of_library(model: spare.Model, data: spare.Experience) -> Answers:
     quantities = len(model.domain.dynamic)
     shapes = [(len(data),), (len(data), len(model.rules)), *[(len(data.values), quantities)] * 3]
     result = Answers(*(np.full(shape, np.nan) for shape in shapes))
-    for batch in data.batches():
+    for batch in batches(data):
         arrays = batch._replace(scene=batch.scene._make(map(jnp.asarray, batch.scene)), index=None)
         found = _all(model, arrays._replace(next_values=jnp.asarray(batch.next_values)))
         rows = batch.index[batch.index >= 0]
