@@ -165,7 +165,7 @@ def test_frames_are_checked() -> None:
         parts: dict[str, Any] = {
             "origin": lambda t, a: (t.x, t.y),
             "heading": lambda t, a: a.d,
-            "vectors": (("x", "y"),),
+            "positions": (("x", "y"),),
         }
         return spare.Frame(**{**parts, **changes})
 
@@ -174,13 +174,13 @@ def test_frames_are_checked() -> None:
         return make(properties=properties, actions=[spare.Action("a", ("t",), ("d",), frame=one)])
 
     assert domain(frame()).actions[0].frame is not None
-    for wrong in ({"vectors": ()}, {"vectors": (("x",),)}, {"points": (("d",),)}):
+    for wrong in ({"positions": ()}, {"positions": (("x",),)}, {"directions": (("d",),)}):
         with pytest.raises(spare.DefinitionError, match="frame"):
             frame(**wrong)
     for wrong, message in (
-        ({"vectors": (("x", "w"),)}, "frame property 'w' is static"),
-        ({"vectors": (("x", "q"),)}, "unknown property 'q'"),
-        ({"points": (("d", "e"),)}, "unknown parameter 'e'; valid: d"),
+        ({"positions": (("x", "w"),)}, "frame property 'w' is static"),
+        ({"positions": (("x", "q"),)}, "unknown property 'q'"),
+        ({"positions": (("x", "y"), ("d", "e"))}, "unknown parameter 'e'; valid: d"),
     ):
         with pytest.raises(spare.DefinitionError, match=message):
             domain(frame(**wrong))

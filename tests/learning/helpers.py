@@ -9,13 +9,14 @@ import numpy as np
 
 from spare.language.references import Shell
 from spare.learning.dataset import Dataset
-from spare.learning.fit import make_dataset, split_weights
+from spare.learning.fit import make_dataset
+from spare.learning.folds import split_weights
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.problems import capacity_for
 from spare.learning.train import Fitted, Plan, fit_predictors
 
 SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 1}
-PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "screen": 1.0, "refine": False}
+PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "halving": 1.0, "refine": False}
 
 
 def quick(name: str = "default", training: dict[str, Any] | None = None, **search: Any) -> Preset:

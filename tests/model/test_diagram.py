@@ -10,7 +10,7 @@ import numpy as np
 import spare
 from spare.lab.worlds import queue as toy
 from spare.model import diagram
-from tests.rules import fresh_predictor
+from tests.rules import fresh_predictor, make_rule
 
 SVG = "{http://www.w3.org/2000/svg}"
 

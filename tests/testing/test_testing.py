@@ -189,8 +189,8 @@ def test_what_is_wrong_with_a_domain_is_found() -> None:
         "property 'y': it never changes. Declare it static=True",
         "action 'usher': parameter 'd' is always 0.5",
         "action 'wait': it never occurs",
-        "reference 'never': it never finds anybody",
-        "reference 'everyone': it always finds everybody else",
+        "reference 'never': it never finds anything",
+        "reference 'everyone': it always finds every other object",
         "reference 'twin': it always finds the same as 'line'",
         "! reference 'first': it depends on the order of objects",
     ):

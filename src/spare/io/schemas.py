@@ -5,7 +5,6 @@ Files name things and never hold code. Every name in a checked schema is safe to
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from spare.errors import DefinitionError, FileError
@@ -70,11 +69,13 @@ def check_schema(value: Any) -> dict[str, Any]:
 
 
 def _check_property(value: Any) -> None:
-    repeats = isinstance(value, dict) and "period" in value
-    one = entry(value, "property", {"name", "unit", "static"} | ({"period"} if repeats else set()))
+    special = isinstance(value, dict) and "kind" in value
+    one = entry(value, "property", {"name", "unit", "static"} | ({"kind"} if special else set()))
     check_identifier("property", one["name"])
-    if repeats and not (type(one["period"]) is float and 0 < one["period"] < math.inf):
-        raise damaged(f"property {one['name']!r} has no proper period")
+    if special and not (isinstance(one["kind"], dict) and isinstance(one["kind"].get("name"), str)):
+        raise damaged(f"property {one['name']!r} has no proper kind")
+    if special:
+        check_identifier("kind", one["kind"]["name"])
     unit = one["unit"]
     if not isinstance(unit, str) or not unit.isprintable() or len(unit) > 16 or not isinstance(one["static"], bool):
         raise damaged(f"property {one['name']!r} has no proper unit, or does not say whether it is static")

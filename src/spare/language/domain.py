@@ -16,7 +16,7 @@ import numpy as np
 from spare.errors import DefinitionError, SpareError, one_of
 from spare.language.frames import Frame, FramePose
 from spare.language.kinds import Kind, Leaf, Periodic
-from spare.language.properties import Property
+from spare.language.properties import REAL, Property
 from spare.language.references import Reference, Shell
 from spare.language.relations import Objects, SceneView
 from spare.names import check_identifier, check_label, check_unique
@@ -258,7 +258,9 @@ class Domain:
         return {
             "name": self.name,
             "properties": [
-                {"name": p.name, "unit": p.unit, "static": p.static} | p.kind.schema() for p in self.properties
+                {"name": p.name, "unit": p.unit, "static": p.static}
+                | ({} if p.kind == REAL else {"kind": p.kind.schema()})
+                for p in self.properties
             ],
             "references": [
                 {

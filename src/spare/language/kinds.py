@@ -137,8 +137,8 @@ class Kind(abc.ABC):
         return mean, deviation
 
     def schema(self) -> dict[str, Any]:
-        """What a file says about the kind, as JSON values."""
-        return {"kind": type(self).__name__.lower()}
+        """What a file says about the kind, as JSON values: its name and its parameters."""
+        return {"name": type(self).__name__.lower(), **vars(self)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,10 +149,6 @@ class Real(Kind):
     def leaf(self) -> Leaf:
         """N(m, v)."""
         return Normal()
-
-    def schema(self) -> dict[str, Any]:
-        """Nothing: most properties are real."""
-        return {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,10 +185,6 @@ class Periodic(Kind):
         change = after - before
         far = abs(change) > self.period / 2
         return array_module(after).where(far, before + wrapped(change, self.period), after)
-
-    def schema(self) -> dict[str, Any]:
-        """The period."""
-        return {"period": float(self.period)}
 
 
 def wrapped(difference: Any, period: float) -> Any:

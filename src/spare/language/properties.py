@@ -51,7 +51,7 @@ class Property:
         if self.period is not None:
             if self.kind not in (Real(), Periodic(self.period)):
                 raise DefinitionError(f"property {self.name!r}: give a period or a kind, not both")
-            object.__setattr__(self, "kind", Periodic(self.period))
+            object.__setattr__(self, "kind", Periodic(float(self.period)))
 
 
 def encoded_names(properties: Sequence[Property]) -> tuple[str, ...]:

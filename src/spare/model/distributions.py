@@ -9,7 +9,6 @@ Learning uses `Components` for the object rows of a whole experience, prediction
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -126,7 +125,7 @@ class Components(NamedTuple):
         total = special.logsumexp(logs, axis=0)
         low, high = (special.logsumexp(logs + tail, axis=0) - total for tail in tails)
         below = low < high  # chosen, not a minimum: at the median that would average two opposite slopes
-        tail = xp.clip(xp.where(below, low, high), SMALLEST_LOG_TAIL, math.log(0.5))
+        tail = xp.maximum(xp.where(below, low, high), SMALLEST_LOG_TAIL)
         score = xp.where(below, 1.0, -1.0) * special.ndtri(xp.exp(tail))
         return xp.where(self.held[:, None] & self.continuous, score, 0.0)
 
