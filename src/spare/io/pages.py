@@ -42,6 +42,8 @@ _LISTS = {
 }
 """Path of fields to each list of a footer -> the kind of its members. Arrow goes by this and not by what the file says,
 so a file that says otherwise would be one thing to Arrow and another to us."""
+_HEADER = 1 << 16
+"""Bytes that the header of a page has at most."""
 _MOST = 1_000_000
 """Values in a footer: each takes a byte in the file at least, and about a hundred in memory here."""
 
@@ -77,10 +79,14 @@ def _columns(file: pq.ParquetFile, group: _Struct) -> list[_Column]:
 
 def _footer(source: BinaryIO) -> _Struct:
     """The footer, read here too: on some that Arrow accepts, its accessors for Python end the process."""
-    size = source.seek(-8, 2)
+    end = source.seek(-8, 2)
     length = int.from_bytes(source.read(4), "little")
-    source.seek(size - length)
-    return _Thrift(memoryview(source.read(length)), 0, _LISTS).struct()[0]
+    return _Thrift(_at(source, end - length, length), _LISTS).struct()[0]
+
+
+def _at(source: BinaryIO, start: int, length: int) -> bytes:
+    source.seek(start)
+    return source.read(length)
 
 
 class _Column:
@@ -104,19 +110,18 @@ def _unfolded(source: BinaryIO, column: _Column, rows: int) -> int:
         raise FileError(f"column {name!r} is {column.kind}, or compressed in a way that is not read here")
     if not rows <= values < 1 << 31 or (not column.repeated and values != rows):
         raise FileError(f"damaged: column {name!r} has {values} values for {rows} rows")
-    source.seek(column.first)
-    data = memoryview(source.read(column.stored))
-    place = seen = longest = unfolded = dictionaries = 0
-    while place < len(data):
-        header, body = _Thrift(data, place, {}).struct()
+    place, stop = column.first, column.first + column.stored
+    seen = longest = unfolded = dictionaries = 0
+    while place < stop:
+        header, length = _Thrift(_at(source, place, min(_HEADER, stop - place)), {}).struct()
         kind, plain, packed = (header[number, _I32] for number in (1, 2, 3))
-        place = body + packed
+        place += length + packed
         count = header[_COUNTS[kind], _STRUCT][1, _I32] if kind in _COUNTS else -1
-        if not (0 <= plain < 1 << 31 and packed >= 0 and place <= len(data) and 0 <= count <= values):
+        if not (0 <= plain < 1 << 31 and packed >= 0 and place <= stop and 0 <= count <= values):
             raise FileError(f"damaged: a page of column {name!r} lies outside it, or counts {count} values")
         if kind == _DICTIONARY:
             dictionaries += 1
-            longest = _longest(data[body:place], plain, count, column)
+            longest = _longest(_at(source, place - packed, packed), plain, count, column)
         else:
             seen += count
         unfolded += plain
@@ -128,7 +133,7 @@ def _unfolded(source: BinaryIO, column: _Column, rows: int) -> int:
     return unfolded + seen * (_WIDTHS[column.kind] + longest)
 
 
-def _longest(packed: memoryview, plain: int, count: int, column: _Column) -> int:
+def _longest(packed: bytes, plain: int, count: int, column: _Column) -> int:
     """The length of the longest text in a dictionary; 0 for numbers."""
     name = column.name
     if column.kind != "BYTE_ARRAY":
@@ -156,11 +161,11 @@ _Struct = dict[tuple[int, int], Any]
 class _Thrift:
     """A struct in the compact protocol of Thrift; no length in it is believed."""
 
-    def __init__(self, data: memoryview, place: int, lists: Mapping[tuple[int, ...], int]) -> None:
-        self._data, self._place, self._lists, self._left = data, place, lists, _MOST
+    def __init__(self, data: bytes, lists: Mapping[tuple[int, ...], int]) -> None:
+        self._data, self._place, self._lists, self._left = data, 0, lists, _MOST
 
     def struct(self) -> tuple[_Struct, int]:
-        """(fields, the position after them); texts are skipped."""
+        """(fields, their length in bytes); texts are skipped."""
         try:
             return self._struct(()), self._place
         except IndexError:
