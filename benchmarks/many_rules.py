@@ -23,7 +23,7 @@ from spare.data.experience import Experience
 from spare.lab.worlds import push
 from spare.learning.clusters import Clustering, features, memberships, separation
 from spare.learning.em import Mixing
-from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.fit import Task, make_dataset, prepare
 from spare.learning.many import ManyResult, learn_rules
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.search import GreedySearch
@@ -61,12 +61,12 @@ def tables(data: Experience, seed: int, preset: Preset) -> dict[str, np.ndarray]
     """The diagonal of each of the paper's four tables, from one rule learned on all samples."""
     seen, _ = prepare(data.domain, data)
     preset = preset.for_many()
-    extractor = make_extractor(seen, "push", preset)
-    single = GreedySearch(extractor, Task(preset, seed).plan(seen, extractor)).run()
+    dataset = make_dataset(seen, "push", preset)
+    single = GreedySearch(dataset, Task(preset, seed).plan(seen, dataset)).run()
     heights = np.asarray(data.info["height"])
     found = {}
     for name, (how, _) in TABLES.items():
-        z = memberships(features(extractor, single, single.losses, how), seen.weights, len(HEIGHTS), how, seed)
+        z = memberships(features(dataset, single, single.losses, how), seen.weights, len(HEIGHTS), how, seed)
         found[name] = np.diag(separation(z, heights)[1])
     return found
 
@@ -74,25 +74,25 @@ def tables(data: Experience, seed: int, preset: Preset) -> dict[str, np.ndarray]
 def em(data: Experience, seed: int, preset: Preset, start: np.ndarray | None = None) -> dict[str, object]:
     """Where EM ends: diagonal before and after, blocks each rule points at on its own samples, shells, history."""
     seen, _ = prepare(data.domain, data)
-    extractor = make_extractor(seen, "push", preset)
-    plan = Task(preset, seed).plan(seen, extractor, 1)
+    dataset = make_dataset(seen, "push", preset)
+    plan = Task(preset, seed).plan(seen, dataset, 1)
     begin = time.perf_counter()
-    result = learn_rules(extractor, plan, Mixing(len(HEIGHTS)), start=start)
+    result = learn_rules(dataset, plan, Mixing(len(HEIGHTS)), start=start)
     # The last memberships are those that the final rules were trained with.
     heights = np.asarray(data.info["height"])
     steps = [step.memberships for step in result.history]
     diagonals = [np.diag(separation(z, heights)[1]) for z in (*steps, result.memberships)]
     return {
         "diagonals": diagonals,
-        "blocks": points_at(result, extractor, heights),
+        "blocks": points_at(result, dataset, heights),
         "rules": [one.shell.show(("target",)) or "-" for one in result.shares],
         "weights": [shell_weight(step, heights) for step in result.history],
-        "covering": [covering(step, extractor, heights) for step in result.history],
+        "covering": [covering(step, dataset, heights) for step in result.history],
         "seconds": time.perf_counter() - begin,
     }
 
 
-def points_at(result: ManyResult, extractor: object, heights: np.ndarray) -> dict[int, float]:
+def points_at(result: ManyResult, dataset: object, heights: np.ndarray) -> dict[int, float]:
     """For each height: the share of its samples whose own rule points at exactly all of its blocks."""
     owner = result.memberships.argmax(axis=1)
     right = {}
@@ -100,8 +100,8 @@ def points_at(result: ManyResult, extractor: object, heights: np.ndarray) -> dic
         good = []
         for i in np.flatnonzero(heights == height):
             shell = result.shares[owner[i]].shell
-            data = extractor.experience  # type: ignore[attr-defined]
-            masks = extractor.pointing.masks(shell)[:, data.offsets[i] : data.offsets[i + 1]]  # type: ignore[attr-defined]
+            data = dataset.experience  # type: ignore[attr-defined]
+            masks = dataset.bindings.masks(shell)[:, data.offsets[i] : data.offsets[i + 1]]  # type: ignore[attr-defined]
             good.append(masks.any(axis=1).all() and int(masks.any(axis=0).sum()) == height)
         right[height] = float(np.mean(good))
     return right
@@ -115,13 +115,13 @@ def shell_weight(step: object, heights: np.ndarray) -> list[tuple[str, float]]:
     return [(shell.show(("target",)) or "-", weights[shell]) for shell, weights in tops]
 
 
-def covering(step: object, extractor: object, heights: np.ndarray) -> float:
+def covering(step: object, dataset: object, heights: np.ndarray) -> float:
     """The weight that the rule of the tallest stacks gives to shells which point at exactly all of their blocks."""
     z, tall = step.memberships, heights == HEIGHTS[-1]  # type: ignore[attr-defined]
-    weights, data = step.shells[int(np.argmax(z[tall].mean(axis=0)))], extractor.experience  # type: ignore[attr-defined]
+    weights, data = step.shells[int(np.argmax(z[tall].mean(axis=0)))], dataset.experience  # type: ignore[attr-defined]
     total = 0.0
     for shell in weights.top(1000):
-        held = extractor.pointing.masks(shell).any(axis=0)  # type: ignore[attr-defined]
+        held = dataset.bindings.masks(shell).any(axis=0)  # type: ignore[attr-defined]
         blocks = np.add.reduceat(held.astype(int), data.offsets[:-1])[tall]
         total += weights[shell] if np.mean(blocks == HEIGHTS[-1]) > 0.95 else 0.0
     return total

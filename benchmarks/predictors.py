@@ -27,7 +27,7 @@ import optax
 from spare.lab.experiments.data import stacks, unseen
 from spare.lab.experiments.methods import STACK
 from spare.lab.experiments.statistics import over_runs
-from spare.learning.fit import fold_masks, make_extractor, prepare
+from spare.learning.fit import fold_masks, make_dataset, prepare
 from spare.learning.presets import PRESETS
 from spare.model.predictors import bounded_variance
 
@@ -81,10 +81,10 @@ def prepared(samples: int, seed: int, folder: pathlib.Path, offsets: bool, few: 
     test = unseen(train, 250).load(folder).with_domain(data.domain)
     sides = []
     for part in (data, test):
-        extractor = make_extractor(part, part.domain.actions[0].name, PRESETS["default"])
-        assert extractor.reflection is not None
-        tables = [one.table(STACK, STACK) for one in (extractor, extractor.reflection)]
-        names = extractor.input_names(STACK)
+        dataset = make_dataset(part, part.domain.actions[0].name, PRESETS["default"])
+        assert dataset.reflection is not None
+        tables = [one.matrix(STACK, STACK) for one in (dataset, dataset.reflection)]
+        names = dataset.input_names(STACK)
         x = np.concatenate([one.x for one in tables])
         chosen = [k for k, name in enumerate(names) if not (few and name.endswith(LEFT_OUT))]
         shifts = _offsets(names, x) if offsets else []

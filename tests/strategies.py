@@ -19,9 +19,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import spare
-from spare.model.features import View, entries, further
+from spare.model.features import Layout
 from spare.model.predictors import Network
+from spare.model.spec import FeatureSpec
 from tests import oracle
+from tests.rules import make_rule
 
 GRID = 0.25
 BUCKETS = {"one": (1, 1), "few": (5, 6), "several": (9, 12), "sixty": (60, 60)}
@@ -170,7 +172,7 @@ def _rule_shape(rnd: random.Random, domain: spare.Domain, lengths: tuple[int, in
         targets=tuple(
             "change" if again else how
             for again, how in zip(
-                domain.periodic, [rnd.choice(["absolute", "change"]) for _ in domain.dynamic], strict=True
+                domain.targets(False), [rnd.choice(["absolute", "change"]) for _ in domain.dynamic], strict=True
             )
         ),
         inputs=rnd.choice([None, None, (domain.property_names[0], domain.property_names[-1])]),
@@ -223,7 +225,7 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     for pointer in shape.gamma:
         size += sum(1 if how == "count" else shown for how in language.aggregators[pointer.reference])
     later = random.Random(shape.later)
-    every = entries(domain, shape.action, shape.gamma, View(tuple(inputs)))
+    every = Layout(domain, shape.action, shape.gamma, FeatureSpec(tuple(inputs))).names
     ignored = frozenset(later.sample(range(size), later.randrange(1, size))) if later.random() < 0.3 < size else set()
     surprised = later.random() < 0.3
     size -= len(ignored)
@@ -234,7 +236,7 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     together = _together(shape, language)
     surprises = {name: (later.uniform(0.05, 0.3), later.uniform(0.5, 2.0)) for name in language.dynamic}
     shares, wide = (np.array([pair[k] for pair in surprises.values()]) for k in range(2))
-    rule = spare.Rule(
+    rule = make_rule(
         domain,
         shape.action,
         (shape.gamma, shape.delta),
@@ -242,10 +244,10 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
         np.array(variance),
         targets=shape.targets,
         inputs=shape.inputs,
-        ignores=tuple(every[k] for k in sorted(ignored)),
-        surprises=(shares, wide) if surprised else None,
-        adds=adds,
-        together=together and (np.array(together[0]), np.array(together[1])),
+        dropped=tuple(every[k] for k in sorted(ignored)),
+        outliers=(shares, wide) if surprised else None,
+        extra=adds,
+        copula=together and (np.array(together[0]), np.array(together[1])),
     )
     second = oracle.OracleRule(
         language,
@@ -267,11 +269,11 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
 def _added(structure: Plan, shape: SimpleNamespace, inputs: tuple[str, ...]) -> tuple[tuple[str, ...], dict]:
     """Entries by aggregators that references do not offer: by name, and by (pointer, aggregator) for the oracle."""
     later, names, found = random.Random(f"adds {shape.later}"), [], {}
-    for pointer, ways in enumerate(further(structure.domain, shape.action, shape.gamma, inputs)):
-        for how, those in ways.items():
-            chosen = [k for k in range(len(those)) if later.random() < 0.15]
-            names += [those[k] for k in chosen]
-            found[pointer, how] = set(chosen)
+    for block in Layout(structure.domain, shape.action, shape.gamma, FeatureSpec(inputs)).every:
+        if not block.offered and block.slot is not None:
+            chosen = [k for k in range(len(block.names)) if later.random() < 0.15]
+            names += [block.names[k] for k in chosen]
+            found[block.slot - shape.gamma.roles, block.how] = set(chosen)
     return tuple(names), found
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from spare.data.experience import Experience, concatenate
 from spare.language.references import Pointer, Shell, next_pointers
-from spare.learning.dataset import Table
-from spare.learning.fit import make_extractor, prepare, split_weights
+from spare.learning.dataset import DesignMatrix
+from spare.learning.fit import make_dataset, prepare, split_weights
 from spare.learning.presets import Preset
 from spare.model.predictors import HIGHEST_LOG_VARIANCE, LOWEST_LOG_VARIANCE
 
@@ -22,7 +22,7 @@ class Exporter:
         self.data, _ = prepare(train.domain, concatenate([train, test]))
         (action,) = self.data.domain.actions
         self.roles = action.objects
-        self.extractor = make_extractor(self.data, action.name, preset)
+        self.dataset = make_dataset(self.data, action.name, preset)
         self._written: dict[str, pathlib.Path] = {}
 
     def settings(self, tuned: bool = False) -> dict:
@@ -76,7 +76,7 @@ class Exporter:
         ]
         parts: dict[str, np.ndarray] = {"labels": np.array(json.dumps(labels))}
         for number, shell in enumerate(shells):
-            table: Table = self.extractor.table(shell, shell)
+            table: DesignMatrix = self.dataset.matrix(shell, shell)
             for name in ("x", "y", "spread", "applies", "outputs"):
                 parts[f"{name}{number}"] = getattr(table, name)
         np.savez(path, **parts)

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import spare  # noqa: E402
 from spare.lab.worlds import push  # noqa: E402
 from spare.language.references import Shell  # noqa: E402
-from spare.learning.fit import make_extractor, prepare, split_weights  # noqa: E402
+from spare.learning.fit import make_dataset, prepare, split_weights  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
 from spare.learning.programs import PROGRAMS  # noqa: E402
@@ -59,13 +59,13 @@ def predictors(train: spare.Experience, job: dict) -> dict:
     """Training alone, programs compiled: one candidate on one thread, and a full round on every core."""
     data, _ = prepare(push.domain, train)
     (action,) = data.domain.actions
-    extractor = make_extractor(data, action.name, PAPER)
+    dataset = make_dataset(data, action.name, PAPER)
     weights = split_weights(data.weights, PAPER.search.validation, job["seed"])
     shell = Shell(len(action.objects))
     for slot in range(min(2, job["longest"])):
         shell = shell.extend(spare.Pointer("above", (slot,)))
-    capacity = capacity_for(extractor, job["longest"])
-    table = extractor.table(shell, shell)
+    capacity = capacity_for(dataset, job["longest"])
+    table = dataset.matrix(shell, shell)
     result = {
         "name": shell.show(action.objects),
         "rows": int((table.applies & (weights[0] > 0)).sum()),
@@ -78,7 +78,7 @@ def predictors(train: spare.Experience, job: dict) -> dict:
         times = []
         for _ in range(job["repeats"]):
             clock = Clock()
-            fit_predictors(extractor, [(shell, shell)] * candidates, plan)
+            fit_predictors(dataset, [(shell, shell)] * candidates, plan)
             times.append({key: value / candidates for key, value in clock.read().items()})
         result[name] = {key: statistics.median(t[key] for t in times) for key in ("seconds", "cpu")}
         result[name]["every"] = [t["seconds"] for t in times]

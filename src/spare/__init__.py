@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from spare.data.experience import Experience, concatenate
     from spare.data.state import ActionCall, State, Transition
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
-    from spare.language.domain import Action, Domain, Frame, Property
+    from spare.language.domain import Action, Domain
+    from spare.language.frames import Frame
+    from spare.language.kinds import Kind, Leaf, Periodic, Real
+    from spare.language.properties import Property
     from spare.language.references import Pointer, Reference, Shell
     from spare.language.registry import register
     from spare.learning.fit import FitResult, fit
     from spare.learning.presets import Preset, Search, Training
+    from spare.model.copula import OneFactorCopula
     from spare.model.evaluation import Evaluation, evaluate
-    from spare.model.files import load
-    from spare.model.model import Model, TransitionModel
-    from spare.model.predictors import Predictor, fresh_predictor, linear_predictor
+    from spare.model.model import Model, TransitionModel, load
+    from spare.model.noise import DefaultNoise
+    from spare.model.predictors import Predictor, linear_predictor
     from spare.model.rule import Rule
+    from spare.model.spec import RuleSpec
 
 __version__ = "0.1.0"
 
@@ -31,6 +36,7 @@ _HOMES = {
     "ActionCall": "data.state",
     "Builder": "data.builder",
     "DataError": "errors",
+    "DefaultNoise": "model.noise",
     "DefinitionError": "errors",
     "Domain": "language.domain",
     "Evaluation": "model.evaluation",
@@ -38,14 +44,20 @@ _HOMES = {
     "FileError": "errors",
     "FitError": "errors",
     "FitResult": "learning.fit",
-    "Frame": "language.domain",
+    "Frame": "language.frames",
+    "Kind": "language.kinds",
+    "Leaf": "language.kinds",
     "Model": "model.model",
+    "OneFactorCopula": "model.copula",
+    "Periodic": "language.kinds",
     "Pointer": "language.references",
     "Predictor": "model.predictors",
     "Preset": "learning.presets",
-    "Property": "language.domain",
+    "Property": "language.properties",
+    "Real": "language.kinds",
     "Reference": "language.references",
     "Rule": "model.rule",
+    "RuleSpec": "model.spec",
     "Search": "learning.presets",
     "Shell": "language.references",
     "SpareError": "errors",
@@ -57,9 +69,8 @@ _HOMES = {
     "concatenate": "data.experience",
     "evaluate": "model.evaluation",
     "fit": "learning.fit",
-    "fresh_predictor": "model.predictors",
     "linear_predictor": "model.predictors",
-    "load": "model.files",
+    "load": "model.model",
     "register": "language.registry",
 }
 
@@ -68,6 +79,7 @@ __all__ = [
     "ActionCall",
     "Builder",
     "DataError",
+    "DefaultNoise",
     "DefinitionError",
     "Domain",
     "Evaluation",
@@ -76,13 +88,19 @@ __all__ = [
     "FitError",
     "FitResult",
     "Frame",
+    "Kind",
+    "Leaf",
     "Model",
+    "OneFactorCopula",
+    "Periodic",
     "Pointer",
     "Predictor",
     "Preset",
     "Property",
+    "Real",
     "Reference",
     "Rule",
+    "RuleSpec",
     "Search",
     "Shell",
     "SpareError",
@@ -94,7 +112,6 @@ __all__ = [
     "concatenate",
     "evaluate",
     "fit",
-    "fresh_predictor",
     "linear_predictor",
     "load",
     "register",

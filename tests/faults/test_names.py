@@ -18,6 +18,7 @@ from spare.lab.worlds import queue as toy
 from spare.model import diagram
 from spare.names import shown
 from tests.faults.helpers import one_sentence, refuses, run
+from tests.rules import make_rule
 
 HOSTILE = {
     "html": "<script>alert(1)</script>",
@@ -136,7 +137,7 @@ def test_pictures_are_well_formed(tmp_path: pathlib.Path) -> None:
     )
     shell = spare.Shell(1, (spare.Pointer(strange, (0,)),))
     predictor = spare.linear_predictor(jnp.zeros((2, 2)), jnp.zeros(2), jnp.ones((2, 1)))
-    model = spare.Model(domain, [spare.Rule(domain, strange, shell, predictor, np.ones(1))], np.ones(1))
+    model = spare.Model(domain, [make_rule(domain, strange, shell, predictor, np.ones(1))], np.ones(1))
     tree = ET.parse(io.StringIO(diagram.svg(model)))
     assert {element.tag.split("}")[1] for element in tree.iter()} <= {
         *("svg", "style", "defs", "marker", "path", "text", "rect")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from spare.language.references import Shell
-from spare.learning.dataset import Extractor
-from spare.learning.fit import make_extractor, split_weights
+from spare.learning.dataset import Dataset
+from spare.learning.fit import make_dataset, split_weights
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.problems import capacity_for
 from spare.learning.train import Fitted, Plan, fit_predictors
@@ -26,19 +26,19 @@ def quick(name: str = "default", training: dict[str, Any] | None = None, **searc
     return dataclasses.replace(base, training=recipe, search=chosen, final=None)
 
 
-def plan_for(extractor: Extractor, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:
-    """How to train candidates on all of an extractor's data, a share held out."""
-    weights = split_weights(extractor.experience.weights, share, seed)
-    return Plan(preset, *weights, capacity_for(extractor, longest), seed, 1)
+def plan_for(dataset: Dataset, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:
+    """How to train candidates on all of an dataset's data, a share held out."""
+    weights = split_weights(dataset.experience.weights, share, seed)
+    return Plan(preset, *weights, capacity_for(dataset, longest), seed, 1)
 
 
 def fit_shell(
     data: Any, shell: Shell, preset: Preset, delta: Shell | None = None, seed: int = 0, *, longest: int = 1
-) -> tuple[Fitted, Extractor, Plan]:
+) -> tuple[Fitted, Dataset, Plan]:
     """LearnDist for one pair of lists of the data's first action, padded to lists of at least `longest`."""
-    extractor = make_extractor(data, data.domain.actions[0].name, preset)
-    plan = plan_for(extractor, preset, max(longest, len(shell), len(delta or shell)), seed)
-    return fit_predictors(extractor, [(shell, delta or shell)], plan)[0], extractor, plan
+    dataset = make_dataset(data, data.domain.actions[0].name, preset)
+    plan = plan_for(dataset, preset, max(longest, len(shell), len(delta or shell)), seed)
+    return fit_predictors(dataset, [(shell, delta or shell)], plan)[0], dataset, plan
 
 
 def flat(fitted: Fitted) -> list[np.ndarray]:

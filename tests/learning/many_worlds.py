@@ -15,7 +15,8 @@ import numpy as np
 
 import spare
 from spare.language.references import Pointer, Shell
-from spare.learning.bindings import Pointing
+from spare.learning.bindings import Bindings
+from tests.rules import make_rule
 
 NOISE, REST = 0.02, 0.004
 REACH, ASIDE = 1.0, 0.6
@@ -66,7 +67,8 @@ class Act:
         variance = jnp.full((slots, 2), NOISE**2 - 1e-6)
         predictor = spare.linear_predictor(jnp.asarray(weight, jnp.float32), jnp.zeros(2 * slots), variance)
         rest = jnp.full(2, REST**2 - 1e-6)
-        return spare.Rule(domain, "poke", self.shell, predictor, rest, targets="change")
+        spec = spare.RuleSpec.of(domain, "poke", self.shell, targets="change")
+        return make_rule(domain, spec, predictor, rest)
 
 
 def _shell(*pointers: tuple[str, int]) -> Shell:
@@ -113,9 +115,9 @@ def generate(acts: Sequence[Act], samples: int, seed: int) -> tuple[spare.Experi
 
 def _who_acts(acts: Sequence[Act], scenes: spare.Experience) -> np.ndarray:
     """The most specific rule that applies, -1 where two of them do or where an object is in two slots."""
-    pointing = Pointing(scenes, 1)
-    masks = [pointing.masks(act.shell) for act in acts]
-    applies = np.stack([(pointing.held(one) > 0).all(axis=0) for one in masks])
+    bindings = Bindings(scenes, "poke")
+    masks = [bindings.masks(act.shell) for act in acts]
+    applies = np.stack([(bindings.held(one) > 0).all(axis=0) for one in masks])
     length = np.where(applies, np.array([[len(act.shell)] for act in acts]), -1)
     most = length.max(axis=0)
     label = np.where((length == most).sum(axis=0) == 1, length.argmax(axis=0), -1)
@@ -141,7 +143,7 @@ def _scenes(count: int, rng: np.random.Generator) -> spare.Experience:
 
 
 def _moved(data: spare.Experience, act: Act, rng: np.random.Generator) -> spare.Experience:
-    masks = Pointing(data, 1).masks(act.shell)
+    masks = Bindings(data, "poke").masks(act.shell)
     owner = np.repeat(np.arange(len(data)), data.counts)
     after = data.values.astype(np.float64)
     after[:, :2] += REST * rng.standard_normal((len(after), 2))

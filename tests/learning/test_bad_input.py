@@ -170,8 +170,8 @@ def test_values_of_1e30() -> None:
 
 def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
     data = toy.generate(30, seed=0)
-    fitted, extractor, plan = fit_shell(data, Shell(1), QUICK)
-    search = GreedySearch(extractor, plan)
+    fitted, dataset, plan = fit_shell(data, Shell(1), QUICK)
+    search = GreedySearch(dataset, plan)
     inside, outside = fitted.log_values
     broken = inside.copy()
     broken[7] = np.nan
@@ -181,7 +181,7 @@ def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
 
 def test_a_rule_for_no_sample_cannot_be_trained() -> None:
     data = toy.generate(30, seed=0)
-    _, extractor, plan = fit_shell(data, Shell(1), QUICK)
-    nothing = Plan(QUICK, np.zeros(30), plan.validation, capacity_for(extractor, 1), 0)
+    _, dataset, plan = fit_shell(data, Shell(1), QUICK)
+    nothing = Plan(QUICK, np.zeros(30), plan.validation, capacity_for(dataset, 1), 0)
     with pytest.raises(spare.FitError, match="none of the training samples"):
-        fit_predictors(extractor, [(Shell(1), Shell(1))], nothing)
+        fit_predictors(dataset, [(Shell(1), Shell(1))], nothing)

@@ -18,7 +18,7 @@ from spare.language.references import Pointer, Shell
 from spare.learning.cache import open_run
 from spare.learning.clusters import Clustering, memberships, separation
 from spare.learning.em import EM, Mixing
-from spare.learning.fit import Task, make_extractor
+from spare.learning.fit import Task, make_dataset
 from spare.learning.many import ManyResult
 from spare.learning.mixtures import ShellWeights, mix
 from spare.learning.presets import Preset, Search, Training
@@ -42,9 +42,9 @@ def _mixed(samples: int = 60, seed: int = 0) -> spare.Experience:
 
 
 def _em(data: spare.Experience, **mixing: object) -> EM:
-    extractor = make_extractor(data, "usher", SMALL)
+    dataset = make_dataset(data, "usher", SMALL)
     settings = Mixing(2, iterations=1, polish=0, kappa=2, **mixing)  # type: ignore[arg-type]
-    return EM(extractor, Task(SMALL, 0, threads=1).plan(data, extractor), settings)
+    return EM(dataset, Task(SMALL, 0, threads=1).plan(data, dataset), settings)
 
 
 @given(st.lists(st.floats(-500, 500), min_size=1, max_size=3), st.floats(0, 0.5), st.integers(3, 1000))
@@ -134,7 +134,7 @@ def test_one_vote_equals_plain_loops() -> None:
     em = _em(data, margin=0.0)
     z = em.floored(np.random.default_rng(2).dirichlet([1.0, 1.0], len(data)))
     plan = em.rule_plan(z[:, 0], 0)
-    fitted = fit_jobs(em.extractor, [((shell, shell), plan) for shell in SHELLS[:2]], 1)
+    fitted = fit_jobs(em.dataset, [((shell, shell), plan) for shell in SHELLS[:2]], 1)
     shells = ShellWeights.from_losses({SHELLS[0]: 1.0, SHELLS[1]: 1.5}, 0.1, em.total)
     from spare.learning.em import RuleState
 

@@ -14,13 +14,13 @@ import pytest
 import spare
 from spare.data.scene import batches
 from spare.language.references import Pointer, Shell, next_pointers
-from spare.learning.bindings import Pointing, expressions
-from spare.learning.dataset import Extractor, Table
-from spare.learning.fit import make_extractor
+from spare.learning.bindings import Bindings, expressions
+from spare.learning.dataset import Dataset, DesignMatrix
+from spare.learning.fit import make_dataset
 from spare.learning.presets import PRESETS
 from spare.model.features import further_names
-from spare.model.predictors import fresh_predictor
 from tests.learning.helpers import SMALL, fit_shell, quick
+from tests.rules import fresh_predictor
 
 AGGREGATORS = ("mean", ("max", "min", "sum"), ("count", "mean"), "count")
 
@@ -77,32 +77,32 @@ def random_shell(roles: int, length: int, seed: int) -> Shell:
     return shell
 
 
-def random_case(seed: int) -> tuple[Extractor, Table, spare.Rule]:
-    """Lists, data and targets drawn by seed, seen by the extractor and by a rule."""
+def random_case(seed: int) -> tuple[Dataset, DesignMatrix, spare.Rule]:
+    """Lists, data and targets drawn by seed, seen by the dataset and by a rule."""
     rng = random.Random(seed)
     action = rng.randrange(2)
     gamma = random_shell(action + 1, rng.randrange(3), seed)
     delta = gamma if rng.random() < 0.5 else random_shell(action + 1, rng.randrange(3), seed + 100)
     preset = PRESETS[rng.choice(("paper", "default"))]
-    extractor = make_extractor(random_data(action, seed), domain().actions[action].name, preset)
-    others = further_names(domain(), extractor.action, gamma, extractor.inputs)
+    dataset = make_dataset(random_data(action, seed), domain().actions[action].name, preset)
+    others = further_names(domain(), dataset.action, gamma, dataset.inputs)
     adds = tuple(name for name in others if rng.random() < 0.3)
-    extractor = dataclasses.replace(extractor, adds={gamma: adds})
-    changes = tuple("change" if change else "absolute" for change in extractor.changes)
-    sizes: dict[str, Any] = {"targets": changes, "inputs": extractor.inputs, "adds": adds}
-    table = extractor.table(gamma, delta)
+    dataset = dataclasses.replace(dataset, extra={gamma: adds})
+    changes = tuple("change" if change else "absolute" for change in dataset.changes)
+    sizes: dict[str, Any] = {"targets": changes, "inputs": dataset.inputs, "adds": adds}
+    table = dataset.matrix(gamma, delta)
     phi = fresh_predictor(jax.random.key(seed), table.x.shape[1], (delta.slots, 2), hidden=(4,))
-    rule = spare.Rule(domain(), extractor.action, (gamma, delta), phi, np.ones(2), **sizes)
-    return extractor, table, rule
+    rule = make_rule(domain(), dataset.action, (gamma, delta), phi, np.ones(2), **sizes)
+    return dataset, table, rule
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_host_and_compiled_code_read_the_same(seed: int) -> None:
-    extractor, table, rule = random_case(seed)
-    data = extractor.experience
+    dataset, table, rule = random_case(seed)
+    data = dataset.experience
 
     def one(scene: Any) -> Any:
-        pointed = rule.point(scene)
+        pointed = rule.bind(scene)
         return pointed, rule.features(scene, pointed.inputs)
 
     padded = list(batches(data))
@@ -124,7 +124,7 @@ def test_host_and_compiled_code_read_the_same(seed: int) -> None:
         held = outputs[k][:, : data.counts[i]]
         np.testing.assert_array_equal(held, table.outputs[:, span])
         target = data.next_values[span][:, [0, 2]].astype(np.float64)
-        target -= np.where(extractor.changes, data.values[span][:, [0, 2]], 0)
+        target -= np.where(dataset.changes, data.values[span][:, [0, 2]], 0)
         for slot, members in enumerate(held):
             assert table.size[i, slot] == members.sum()
             np.testing.assert_allclose(table.y[i, slot], target[members].mean(axis=0), atol=1e-12)
@@ -136,8 +136,8 @@ def test_the_cases_above_cover_what_they_should() -> None:
     shells = [shell for _, table, _ in cases for shell in (table.gamma, table.delta)]
     used = {pointer.reference for shell in shells for pointer in shell}
     assert used == {"near", "row", "next", "between"}
-    assert {bool(extractor.changes[0]) for extractor, _, _ in cases} == {True, False}
-    assert {extractor.action for extractor, _, _ in cases} == {"push", "swap"}
+    assert {bool(dataset.changes[0]) for dataset, _, _ in cases} == {True, False}
+    assert {dataset.action for dataset, _, _ in cases} == {"push", "swap"}
     assert any(table.gamma != table.delta for _, table, _ in cases)
     assert any((table.size > 1).any() for _, table, _ in cases)
     assert any(not table.applies.all() and table.applies.any() for _, table, _ in cases)
@@ -147,21 +147,21 @@ def test_expressions_name_slots_by_what_they_stand_for() -> None:
     shell = Shell(1, (Pointer("next", (0,)), Pointer("between", (0, 1))))
     assert expressions(shell) == (0, ("next", (0,)), ("between", (0, ("next", (0,)))))
     data = random_data(0, 0, 12)
-    pointing = Pointing(data, 1)
+    bindings = Bindings(data, 1)
     again = Shell(1, (Pointer("row", (0,)), Pointer("next", (0,)), Pointer("between", (0, 2))))
-    assert pointing.masks(shell)[2] is not None
-    np.testing.assert_array_equal(pointing.masks(shell)[2], pointing.masks(again)[3])
-    assert pointing.mask(expressions(shell)[2]) is pointing.mask(expressions(again)[3])
-    np.testing.assert_array_equal(pointing.after(Shell(1), Pointer("next", (0,))), pointing.masks(shell)[1])
+    assert bindings.masks(shell)[2] is not None
+    np.testing.assert_array_equal(bindings.masks(shell)[2], bindings.masks(again)[3])
+    assert bindings.mask(expressions(shell)[2]) is bindings.mask(expressions(again)[3])
+    np.testing.assert_array_equal(bindings.after(Shell(1), Pointer("next", (0,))), bindings.masks(shell)[1])
 
 
 def test_values_too_large_for_32_bits_are_refused() -> None:
     data = random_data(0, 0, 12)
     big = data.values.copy()
     big[data.offsets[:-1] + data.objects[:, 0], 0] = 1e30
-    extractor = make_extractor(dataclasses.replace(data, values=big), "push", PRESETS["default"])
+    dataset = make_dataset(dataclasses.replace(data, values=big), "push", PRESETS["default"])
     with pytest.raises(spare.FitError, match="rescale"):
-        extractor.table(Shell(1), Shell(1))
+        dataset.matrix(Shell(1), Shell(1))
 
 
 @pytest.mark.parametrize(("name", "members", "seed"), [("default", 1, 2), ("paper", 1, 5), ("default", 3, 4)])
@@ -170,12 +170,12 @@ def test_log_prob_of_a_fit_is_that_of_its_rule(name: str, members: int, seed: in
     preset = quick(name, {**SMALL, "members": members, "steps": 60})
     gamma = Shell(1, (Pointer("near", (0,)), Pointer("row", (0,))))
     delta = Shell(1, (Pointer("row", (0,)),)) if seed == 4 else gamma
-    fitted, extractor, _ = fit_shell(random_data(0, seed), gamma, preset, delta)
-    applies = fitted.table.applies
+    fitted, dataset, _ = fit_shell(random_data(0, seed), gamma, preset, delta)
+    applies = fitted.matrix.applies
     assert applies.any()
     assert not applies.all()
-    model = spare.Model(domain(), [fitted.rule(extractor)], np.ones(2))
-    expected = model.log_prob(extractor.experience)
+    model = spare.Model(domain(), [fitted.rule(dataset)], np.ones(2))
+    expected = model.log_prob(dataset.experience)
     np.testing.assert_allclose(fitted.log_prob[applies], expected[applies], rtol=2e-5, atol=2e-4)
     assert np.isnan(fitted.log_prob[~applies]).all()
     assert model.rules[0].predictor.members == members  # pyright: ignore[reportAttributeAccessIssue]

@@ -295,7 +295,7 @@ def test_a_candidate_for_a_single_sample_is_skipped() -> None:
         values[1, 1] = 9 if i == int(np.flatnonzero(fold_masks(20, 0.15, 1, 0)[0])[0]) else 0
         after = values + np.array([[1 + rng.normal(0, 0.02), 0], [0, 0], [0, 0]])
         builder.add(spare.State(ids, values), spare.ActionCall("go", ("p",)), spare.State(ids, after))
-    chosen = quick(training={"steps": 50}, max_references=1, folds="auto", screen=1 / 3)
+    chosen = quick(training={"steps": 50}, max_references=1, folds="auto", halving=1 / 3)
     result = fit(domain, builder.build(), seed=0, preset=chosen)
     (skipped,) = [e for e in searches(result)[0].explored if e.gamma.show(("t",)) == "rare(t) -> b1"] or [
         e for r in searches(result)[0].rounds for e in r.explored if e.gamma.show(("t",)) == "rare(t) -> b1"

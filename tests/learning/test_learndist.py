@@ -11,7 +11,7 @@ import pytest
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
 from spare.learning.engine import initial_nets
-from spare.learning.fit import Task, fit, make_extractor
+from spare.learning.fit import Task, fit, make_dataset
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
 from spare.learning.programs import PROGRAMS
@@ -29,9 +29,9 @@ def trained(name: str) -> tuple[Fitted, Model]:
     """The true lists of the queue with one follower, trained in full on 1,000 transitions."""
     preset = PRESETS[name]
     data = toy.generate(1000, seed=0, followers=1)
-    extractor = make_extractor(data, "usher", preset)
-    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan_for(extractor, preset, 1))[0]
-    return fitted, Model(data.domain, [fitted.rule(extractor)], np.ones(2))
+    dataset = make_dataset(data, "usher", preset)
+    fitted = fit_predictors(dataset, [(TRUE, TRUE)], plan_for(dataset, preset, 1))[0]
+    return fitted, Model(data.domain, [fitted.rule(dataset)], np.ones(2))
 
 
 @pytest.mark.parametrize("name", ["paper", "default"])
@@ -61,8 +61,8 @@ def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
     """On held-out data, against the Gaussian whose mean and variance are fitted to those very data."""
     fitted, model = trained(name)
     held_out = toy.generate(300, seed=98, followers=1)
-    extractor = make_extractor(held_out, "usher", PRESETS[name])
-    table = extractor.table(TRUE, TRUE)
+    dataset = make_dataset(held_out, "usher", PRESETS[name])
+    table = dataset.matrix(TRUE, TRUE)
     variance = table.y.var(axis=0)
     constant = -0.5 * (np.log(2 * np.pi * variance) + 1).sum()
     values = model.log_prob_values(held_out)
@@ -81,7 +81,7 @@ def test_every_output_slot_is_trained(name: str) -> None:
         bias = np.asarray(net.biases[-1])[:4]
         assert (bias != 0).all()
     data = toy.generate(200, seed=97, followers=1)
-    follower = make_extractor(data, "usher", PRESETS[name]).table(TRUE, TRUE).outputs[1]
+    follower = make_dataset(data, "usher", PRESETS[name]).matrix(TRUE, TRUE).outputs[1]
     residual = (data.next_values - model.mean(data))[follower, 0]
     assert residual.std() < 0.5 * (data.next_values - data.values)[follower, 0].std() + 0.06
 
@@ -105,7 +105,7 @@ def test_preset_paper_does_what_it_says() -> None:
     assert int(nets.mean_state.count) == 3 * 25 * batches
     assert int(nets.variance_state.count) == 2 * 25 * batches
     rule = model.rules[0]
-    assert rule.input_names() == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
+    assert rule.input_names == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
     assert rule.targets == ("absolute", "absolute")
     for net in (nets.mean, nets.variance):
         assert net is not None
@@ -115,8 +115,8 @@ def test_preset_paper_does_what_it_says() -> None:
 
 def test_glorot_limits_are_those_of_the_real_sizes() -> None:
     data = toy.generate(20, seed=0)
-    extractor = make_extractor(data, "usher", PRESETS["paper"])
-    capacity = capacity_for(extractor, 4)
+    dataset = make_dataset(data, "usher", PRESETS["paper"])
+    capacity = capacity_for(dataset, 4)
     nets = initial_nets(PRESETS["paper"].training, capacity, (3, 2), np.random.default_rng(0))
     for net in (nets.mean, nets.variance):
         assert net is not None
@@ -134,11 +134,11 @@ def test_padding_changes_nothing() -> None:
     """The same candidate in a wider padded shape gives the same networks, up to rounding."""
     preset = quick("paper")
     data = toy.generate(40, seed=1)
-    extractor = make_extractor(data, "usher", preset)
-    plan = plan_for(extractor, preset, 0)
-    wide = dataclasses.replace(plan, capacity=capacity_for(extractor, 3))
+    dataset = make_dataset(data, "usher", preset)
+    plan = plan_for(dataset, preset, 0)
+    wide = dataclasses.replace(plan, capacity=capacity_for(dataset, 3))
     shell = Shell(1)
-    narrow, padded = (fit_predictors(extractor, [(shell, shell)], p)[0] for p in (plan, wide))
+    narrow, padded = (fit_predictors(dataset, [(shell, shell)], p)[0] for p in (plan, wide))
     np.testing.assert_allclose(narrow.log_prob, padded.log_prob, rtol=1e-4, atol=1e-3)
     assert np.count_nonzero(np.asarray(padded.nets[0].mean.weights[0])[3:]) == 0
 
@@ -167,9 +167,9 @@ def test_training_weights_of_0_leave_rows_out_of_one_fit() -> None:
     weights = np.where(np.arange(30) == 5, 0.0, 1.0)
     results = []
     for one in (data, other):
-        extractor = make_extractor(one, "usher", preset)
-        plan = Plan(preset, weights, np.zeros(30), capacity_for(extractor, 1), 0, 1)
-        results.append(fit_predictors(extractor, [(Shell(1), Shell(1))], plan)[0])
+        dataset = make_dataset(one, "usher", preset)
+        plan = Plan(preset, weights, np.zeros(30), capacity_for(dataset, 1), 0, 1)
+        results.append(fit_predictors(dataset, [(Shell(1), Shell(1))], plan)[0])
     np.testing.assert_array_equal(results[0].default_variance, results[1].default_variance)
     np.testing.assert_array_equal(results[0].scaling.y_mean, results[1].scaling.y_mean)
     for one, two in zip(flat(results[0]), flat(results[1]), strict=True):
@@ -181,11 +181,11 @@ def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
     deviations = {}
     for how in ("exact", "mean"):
         preset = quick("default", {"set_targets": how, "steps": 400})
-        fitted, extractor, _ = fit_shell(toy.generate(120, seed=6, followers=0), LINE, preset)
-        model = Model(toy.domain, [fitted.rule(extractor)], np.ones(2))
-        several = fitted.table.size[:, 1] >= 3
-        owner = np.repeat(several & fitted.table.applies, extractor.experience.counts)
-        deviations[how] = np.median(model.moments(extractor.experience)[1][owner & fitted.table.outputs[1], 0])
+        fitted, dataset, _ = fit_shell(toy.generate(120, seed=6, followers=0), LINE, preset)
+        model = Model(toy.domain, [fitted.rule(dataset)], np.ones(2))
+        several = fitted.matrix.size[:, 1] >= 3
+        owner = np.repeat(several & fitted.matrix.applies, dataset.experience.counts)
+        deviations[how] = np.median(model.moments(dataset.experience)[1][owner & fitted.matrix.outputs[1], 0])
     assert deviations["exact"] == pytest.approx(toy.REST, rel=0.3)
     assert deviations["mean"] < 0.8 * deviations["exact"]
 
@@ -193,18 +193,18 @@ def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
 def test_each_sample_is_judged_by_the_members_that_were_not_trained_on_it() -> None:
     preset = quick(training={"members": 3}, folds=3)
     data = toy.generate(60, seed=2, followers=1)
-    extractor = make_extractor(data, "usher", preset)
-    plan = Task(preset, seed=4, threads=1).plan(data, extractor)
+    dataset = make_dataset(data, "usher", preset)
+    plan = Task(preset, seed=4, threads=1).plan(data, dataset)
     assert plan.folds is not None
     assert plan.folds.shape == (3, 60)
     assert plan.folds.sum(axis=0).max() == 1  # three folds of nine samples do not overlap
-    fitted = fit_predictors(extractor, [(TRUE, TRUE)], plan)[0]
+    fitted = fit_predictors(dataset, [(TRUE, TRUE)], plan)[0]
     for held, nets in zip(plan.folds, fitted.nets, strict=True):
-        alone = Model(toy.domain, [dataclasses.replace(fitted, nets=(nets,)).rule(extractor)], fitted.default_variance)
-        own = held & fitted.table.applies
+        alone = Model(toy.domain, [dataclasses.replace(fitted, nets=(nets,)).rule(dataset)], fitted.default_variance)
+        own = held & fitted.matrix.applies
         np.testing.assert_allclose(fitted.log_prob[own], alone.log_prob(data)[own], atol=2e-3)
-    every = Model(toy.domain, [fitted.rule(extractor)], fitted.default_variance).log_prob(data)
-    rest = ~plan.folds.any(axis=0) & fitted.table.applies
+    every = Model(toy.domain, [fitted.rule(dataset)], fitted.default_variance).log_prob(data)
+    rest = ~plan.folds.any(axis=0) & fitted.matrix.applies
     np.testing.assert_allclose(fitted.log_prob[rest], every[rest], atol=2e-3)
 
 
@@ -217,10 +217,10 @@ def test_few_samples_are_judged_in_several_folds(samples: int, folds: int) -> No
 def test_less_effort_is_the_same_program_and_fewer_steps() -> None:
     preset = quick()
     data = toy.generate(60, seed=2, followers=1)
-    extractor = make_extractor(data, "usher", preset)
-    plan = plan_for(extractor, preset, 1)
-    whole = fit_predictors(extractor, [(TRUE, TRUE)], plan)[0]
+    dataset = make_dataset(data, "usher", preset)
+    plan = plan_for(dataset, preset, 1)
+    whole = fit_predictors(dataset, [(TRUE, TRUE)], plan)[0]
     before = PROGRAMS.compiled
-    half = fit_predictors(extractor, [(TRUE, TRUE)], dataclasses.replace(plan, effort=0.5))[0]
+    half = fit_predictors(dataset, [(TRUE, TRUE)], dataclasses.replace(plan, effort=0.5))[0]
     assert PROGRAMS.compiled == before
     assert not np.array_equal(flat(whole)[0], flat(half)[0])

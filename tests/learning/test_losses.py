@@ -16,7 +16,7 @@ import pytest
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
 from spare.learning.engine import Moments, Rows, adam, joint_loss, mean_loss, variance_loss
-from spare.learning.fit import make_extractor
+from spare.learning.fit import make_dataset
 from spare.learning.noise import default_variance
 from spare.learning.presets import PRESETS
 from spare.learning.problems import padded_problem, take_scale
@@ -157,11 +157,11 @@ def test_weight_2_equals_repeating(preset: str) -> None:
     repeated = data[np.sort(np.concatenate([np.arange(20), np.flatnonzero(twice)]))]
     results = []
     for one in (doubled, repeated):
-        extractor = make_extractor(one, "usher", chosen)
-        table = extractor.table(SHELL, SHELL)
+        dataset = make_dataset(one, "usher", chosen)
+        table = dataset.matrix(SHELL, SHELL)
         weights = np.where(table.applies, one.weights, 0.0)
         scaling = take_scale(table, weights, one.domain.resolutions)
-        plan = plan_for(extractor, chosen)
+        plan = plan_for(dataset, chosen)
         exact = plan.preset.training.set_targets == "exact"
         problem = padded_problem(table, (weights, one.weights), scaling, plan.capacity, one.domain.resolutions, exact)
         still = ~table.outputs.any(axis=0) & np.repeat(table.applies, one.counts)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.learning.fit import FitResult, Task, fit, make_extractor
+from spare.learning.fit import FitResult, Task, fit, make_dataset
 from spare.learning.refine import Judged, needed
 from tests.learning.helpers import quick
 
@@ -69,7 +69,7 @@ def test_inputs_that_do_not_matter_are_left_out(results: tuple[FitResult, FitRes
     """Those that do are kept, and unseen samples are explained better."""
     rule = results[1].model.rules[0]
     assert {*rule.ignores} == {"song", "target.angle", "target.colour"}
-    assert len(rule.input_names()) + len(rule.ignores) == len(results[0].model.rules[0].input_names())
+    assert len(rule.input_names) + len(rule.ignores) == len(results[0].model.rules[0].input_names)
     assert "(not from " in str(results[1].model)
     unseen = doors(300, 1)
     assert results[1].model.log_prob(unseen).mean() > results[0].model.log_prob(unseen).mean() + 0.2
@@ -90,9 +90,9 @@ def judged(count: int, name: str = "default", **more: Any) -> Judged:
     """The rule with empty lists, trained for a moment on several folds."""
     data = doors(count, 3)
     chosen = quick(name, training={"hidden": (16,), "steps": 400} | more, folds=4, max_references=0)
-    extractor = make_extractor(data, "shove", chosen)
-    plan = Task(chosen, 0, 1).plan(data, extractor)
-    return Judged(extractor, (spare.Shell(1), spare.Shell(1)), plan)
+    dataset = make_dataset(data, "shove", chosen)
+    plan = Task(chosen, 0, 1).plan(data, dataset)
+    return Judged(dataset, (spare.Shell(1), spare.Shell(1)), plan)
 
 
 def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure() -> None:
@@ -108,7 +108,7 @@ def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure()
 def test_what_shuffling_costs() -> None:
     """What decides costs, by the test; what does not, does not; five shuffles of forty samples say so already."""
     one = judged(60)
-    costs = dict(zip(one.extractor.input_names(one.pair[0]), one.costs(), strict=True))
+    costs = dict(zip(one.dataset.input_names(one.pair[0]), one.costs(), strict=True))
     assert costs["force"][1] < 0.01
     assert costs["target.angle"][1] < 0.01  # as a change, the new angle depends on the old one
     assert costs["force"][0] > 4 * abs(costs["song"][0])
@@ -126,12 +126,12 @@ def test_entries_that_never_vary_are_left_out() -> None:
     rule = fit(DOMAIN, silent, seed=0, preset=chosen).model.rules[0]
     assert "song" in rule.ignores
     same = data[np.zeros(40, int)]
-    assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names()
+    assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names
 
 
 def test_what_tells_an_image_from_its_original_is_kept() -> None:
     """Always shoved along 0.5 rad, in a wind along x: sin(heading) is constant, but not in the mirror."""
-    frame = spare.Frame(origin=lambda t, a: (t.x, t.y), heading=lambda t, a: a.h, vectors=(("x", "y"),), mirror=True)
+    frame = spare.Frame(origin=lambda t, a: (t.x, t.y), heading=lambda t, a: a.h, positions=(("x", "y"),), mirror=True)
     domain = spare.Domain(
         "wind",
         properties=[spare.Property(name, resolution=0.01) for name in ("x", "y")],
@@ -146,6 +146,6 @@ def test_what_tells_an_image_from_its_original_is_kept() -> None:
         builder.add(spare.State(("p",), here), call, spare.State(("p",), there))
     chosen = quick(training={"steps": 600, "hidden": (32,), "members": 2}, max_references=0, refine=True, folds=2)
     model = fit(domain, builder.build(), seed=0, preset=chosen).model
-    assert any(name.startswith("sin(") for name in model.rules[0].input_names())
+    assert any(name.startswith("sin(") for name in model.rules[0].input_names)
     assert "h" in model.rules[0].ignores
     assert model.log_prob(builder.build()).mean() > 4

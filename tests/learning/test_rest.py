@@ -10,8 +10,8 @@ import pytest
 
 import spare
 from spare.language.references import Shell
-from spare.learning.fit import Task, make_extractor, prepare
-from spare.learning.noise import Rest, changes, fit_rest
+from spare.learning.fit import Task, make_dataset, prepare
+from spare.learning.noise import Rest, changes, fit_noise
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.train import fit_predictors
 from spare.model.model import Model
@@ -45,9 +45,9 @@ def others(data: spare.Experience) -> np.ndarray:
 def test_shares_and_variances_are_recovered() -> None:
     """A tenth jumps by ± 1 in x; in y the share is the prior's alone."""
     data = crowd(2000, 0)
-    found = fit_rest(data, others(data), data.weights, surprises=True)
-    assert found.surprises is not None
-    share, wide = found.surprises
+    found = fit_noise(data, others(data), data.weights, outliers=True)
+    assert found.outliers is not None
+    share, wide = found.outliers
     assert share[0] == pytest.approx(0.1, rel=0.1)
     assert np.sqrt(wide[0]) == pytest.approx(1.0, rel=0.1)
     assert np.sqrt(found.variance[0] + 1e-4) == pytest.approx(0.02, rel=0.1)
@@ -60,8 +60,8 @@ def test_it_is_the_maximum_of_the_posterior() -> None:
     data = crowd(300, 1)
     moved, resolutions = changes(data)[others(data)], DOMAIN.resolutions
     overall = np.square(changes(data)).mean(axis=0)
-    found = fit_rest(data, others(data), data.weights, surprises=True)
-    assert found.surprises is not None
+    found = fit_noise(data, others(data), data.weights, outliers=True)
+    assert found.outliers is not None
 
     def posterior(rest: Rest) -> np.ndarray:
         still = rest.still(resolutions)
@@ -69,10 +69,10 @@ def test_it_is_the_maximum_of_the_posterior() -> None:
         imagined += np.log1p(-still.share) - 0.5 * np.log(still.narrow)
         return rest.log_values(moved, resolutions).sum(axis=0) + imagined
 
-    share, wide = found.surprises
+    share, wide = found.outliers
     best = posterior(found)[0]  # in x; in y the two Gaussians are the same, and the top is flat
     for factor in (0.9, 1.1):
-        assert posterior(Rest(found.variance * factor, found.plain, found.surprises))[0] < best
+        assert posterior(Rest(found.variance * factor, found.plain, found.outliers))[0] < best
         assert posterior(Rest(found.variance, found.plain, (share * factor, wide)))[0] < best
         assert posterior(Rest(found.variance, found.plain, (share, wide * factor)))[0] < best
 
@@ -81,15 +81,15 @@ def test_weights_of_2_equal_repeating_but_for_the_imagined_objects() -> None:
     """Weighted by 2 or there twice: the same, up to the prior, whose two objects weigh as much as a sample does."""
     data = crowd(500, 2)
     twice = spare.concatenate([data, data])
-    first = fit_rest(data, others(data), 2 * data.weights, surprises=True)
-    second = fit_rest(twice, others(twice), twice.weights, surprises=True)
+    first = fit_noise(data, others(data), 2 * data.weights, outliers=True)
+    second = fit_noise(twice, others(twice), twice.weights, outliers=True)
     np.testing.assert_allclose(first.variance, second.variance, rtol=0.02)
 
 
 def surprised(**more: bool) -> Preset:
     """The default preset, small, with surprises."""
     chosen = PRESETS["default"]
-    training = dataclasses.replace(chosen.training, hidden=(16,), steps=300, surprises=True, members=2)
+    training = dataclasses.replace(chosen.training, hidden=(16,), steps=300, outliers=True, members=2)
     return dataclasses.replace(chosen, training=training, final=None, **more)
 
 
@@ -100,14 +100,14 @@ def test_rules_are_learned_and_scored_with_surprises() -> None:
     scores = []
     for chosen in (surprised(), surprised().for_many()):
         chosen = dataclasses.replace(chosen, training=dataclasses.replace(chosen.training, members=1))
-        extractor = make_extractor(seen, "shout", chosen)
-        plan = Task(chosen, 0, 1).plan(seen, extractor, 1)
-        fitted = fit_predictors(extractor, [(Shell(1), Shell(1))], plan)[0]
-        model = Model(seen.domain, [fitted.rule(extractor)], fitted.default_variance)
+        dataset = make_dataset(seen, "shout", chosen)
+        plan = Task(chosen, 0, 1).plan(seen, dataset, 1)
+        fitted = fit_predictors(dataset, [(Shell(1), Shell(1))], plan)[0]
+        model = Model(seen.domain, [fitted.rule(dataset)], fitted.default_variance)
         np.testing.assert_allclose(model.log_prob(seen), fitted.log_prob, rtol=1e-4, atol=1e-3)
         scores.append(model.log_prob(unseen).mean())
     assert scores[0] > scores[1] + 4
-    assert model.rules[0].surprises is None
+    assert model.rules[0].outliers is None
     assert "moves after all" not in str(model)
 
 

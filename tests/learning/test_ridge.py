@@ -9,9 +9,9 @@ import pytest
 
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
-from spare.learning.fit import Task, fit, make_extractor
+from spare.learning.fit import Task, fit, make_dataset
 from spare.learning.presets import PRESETS
-from spare.learning.screen import PENALTIES, Outlook, left_out, ridge_losses
+from spare.learning.screen import PENALTIES, RidgeScreen, left_out, ridge_losses
 from tests.learning.helpers import quick
 
 
@@ -39,9 +39,9 @@ def test_rows_left_out_are_as_if_each_had_been() -> None:
 def test_losses_of_a_linear_world_are_those_of_the_true_model() -> None:
     """Where ridge regression can be right it is, within 5 %; samples that a rule does not cover have none."""
     data = toy.generate(400, 0, followers=2)
-    extractor = make_extractor(data, data.domain.actions[0].name, PRESETS["default"])
-    table = extractor.table(toy.true_shell(2), toy.true_shell(2))
-    losses = ridge_losses(extractor, table, data.weights, surprises=True)
+    dataset = make_dataset(data, data.domain.actions[0].name, PRESETS["default"])
+    table = dataset.matrix(toy.true_shell(2), toy.true_shell(2))
+    losses = ridge_losses(dataset, table, data.weights, outliers=True)
     np.testing.assert_array_equal(np.isnan(losses), ~table.applies)
     true = -toy.true_model(2).log_prob(data)
     covered = table.applies
@@ -52,8 +52,8 @@ def test_the_true_list_has_the_best_outlook_and_only_the_best_are_trained() -> N
     """Step by step along the true list; a search that trains two candidates a round finds what the full one finds."""
     data = toy.generate(300, 1, followers=2)
     chosen = quick(training={"steps": 600}, ridge=2, max_references=3)
-    extractor = make_extractor(data, data.domain.actions[0].name, chosen)
-    outlook = Outlook(extractor, Task(chosen, 0, 1).plan(data, extractor))
+    dataset = make_dataset(data, data.domain.actions[0].name, chosen)
+    outlook = RidgeScreen(dataset, Task(chosen, 0, 1).plan(data, dataset))
     shells = [Shell(1, tuple(toy.true_shell(2))[:k]) for k in range(3)]
     losses = [outlook.loss((one, one)) for one in shells]
     assert losses[0] > losses[1] > losses[2]

@@ -10,6 +10,7 @@ import pytest
 import spare
 from spare.learning.fit import fit
 from tests.learning.helpers import quick
+from tests.rules import make_rule
 
 ON = spare.Reference("on", lambda o, p: abs(o.x - p.x) < 0.5)
 DOMAIN = spare.Domain(
@@ -56,7 +57,7 @@ def test_an_aggregator_that_the_reference_does_not_offer_is_found(matters: str) 
     rule = learned(matters)
     wanted = {"sum": {"sum(b1).mass", "count(b1)"}, "max": {"max(b1).mass"}}[matters]
     assert wanted & {*rule.adds}
-    assert {*rule.adds} <= {*rule.input_names()}
+    assert {*rule.adds} <= {*rule.input_names}
 
 
 def test_nothing_is_added_where_the_offer_is_enough(tmp_path: pathlib.Path) -> None:
@@ -89,4 +90,4 @@ def test_sets_of_one_size_are_not_counted_and_unknown_entries_are_refused() -> N
     assert not any(name.startswith(("sum", "count")) for name in rule.adds)
     for name in ("mean(b1).mass", "sum(b2).mass", "median(b1).mass", "force"):
         with pytest.raises(spare.DefinitionError, match="input"):
-            spare.Rule(DOMAIN, "pull", LOADED, rule.predictor, np.ones(1), adds=(name,))
+            make_rule(DOMAIN, "pull", LOADED, rule.predictor, np.ones(1), extra=(name,))

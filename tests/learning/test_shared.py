@@ -33,8 +33,8 @@ def preset(final: Training | None = None, **more: Any) -> Preset:
 
 def test_it_learns_the_queue() -> None:
     data, held_out = toy.generate(600, seed=0, followers=1), toy.generate(200, seed=9, followers=1)
-    fitted, extractor, _ = fit_shell(data, TRUE, preset(), longest=3)
-    model = spare.Model(data.domain, [fitted.rule(extractor)], np.ones(2))
+    fitted, dataset, _ = fit_shell(data, TRUE, preset(), longest=3)
+    model = spare.Model(data.domain, [fitted.rule(dataset)], np.ones(2))
     gap = toy.true_model(1).log_prob(held_out).mean() - model.log_prob(held_out).mean()
     assert -0.1 < gap < 1.0
     predictor = model.rules[0].predictor
@@ -46,9 +46,9 @@ def test_it_learns_the_queue() -> None:
 def test_what_was_trained_is_what_the_rule_says() -> None:
     """Padded and cut networks agree, with two heads whose padding lies between them."""
     data = toy.generate(200, seed=1, followers=1)
-    fitted, extractor, plan = fit_shell(data, TRUE, preset(members=1), longest=3)
+    fitted, dataset, plan = fit_shell(data, TRUE, preset(members=1), longest=3)
     assert plan.capacity.slots > 2
-    rule = fitted.rule(extractor)
+    rule = fitted.rule(dataset)
     model = spare.Model(data.domain, [rule], np.ones(2))
     np.testing.assert_allclose(fitted.log_prob, model.log_prob(data), rtol=2e-4, atol=2e-3)
 
@@ -56,11 +56,11 @@ def test_what_was_trained_is_what_the_rule_says() -> None:
 def test_a_memo_brings_it_back_bit_for_bit() -> None:
     data = toy.generate(60, seed=2, followers=1)
     chosen = preset(steps=50)
-    fitted, extractor, _ = fit_shell(data, TRUE, chosen, longest=2)
-    again = _revive(_preserve(fitted), fitted.table, chosen.training)
+    fitted, dataset, _ = fit_shell(data, TRUE, chosen, longest=2)
+    again = _revive(_preserve(fitted), fitted.matrix, chosen.training)
     for a, b in zip(_preserve(fitted).values(), _preserve(again).values(), strict=True):
         assert a.tobytes() == b.tobytes()
-    assert str(again.rule(extractor)) == str(fitted.rule(extractor))
+    assert str(again.rule(dataset)) == str(fitted.rule(dataset))
 
 
 def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
@@ -94,12 +94,12 @@ def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> No
 @pytest.mark.parametrize("hidden", [(64, 64), (64,), (64, 32, 64), (64,) * 4])
 def test_hidden_layers_that_cannot_skip_are_refused(hidden: tuple[int, ...]) -> None:
     with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
-        Training(phases=("joint",), shared=True, hidden=hidden)
+        Training(phases=("joint",), family="residual", hidden=hidden)
 
 
 def test_phases_of_one_network_are_refused() -> None:
     with pytest.raises(spare.DefinitionError, match="joint phases"):
-        Training(shared=True, hidden=(8, 8, 8))
+        Training(family="residual", hidden=(8, 8, 8))
 
 
 def test_a_predictor_has_two_plain_networks_or_a_residual_one() -> None:

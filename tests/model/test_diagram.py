@@ -10,7 +10,7 @@ import numpy as np
 import spare
 from spare.lab.worlds import queue as toy
 from spare.model import diagram
-from spare.model.predictors import fresh_predictor
+from tests.rules import fresh_predictor
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,7 +29,7 @@ def awkward() -> spare.Model:
     gamma = spare.Shell(2, (spare.Pointer("between", (0, 1)), spare.Pointer("a-and-b*", (2,))))
     delta = spare.Shell(2, (spare.Pointer("a-and-b*", (1,)),))
     predictor = fresh_predictor(jax.random.key(0), 4, (3, 1), hidden=(2,))
-    return spare.Model(domain, [spare.Rule(domain, "swap", (gamma, delta), predictor, np.ones(1))], np.ones(1))
+    return spare.Model(domain, [make_rule(domain, "swap", (gamma, delta), predictor, np.ones(1))], np.ones(1))
 
 
 def test_mermaid() -> None:

@@ -11,6 +11,7 @@ import pytest
 import spare
 from spare.lab.worlds import queue as toy
 from spare.model.evaluation import Evaluation, evaluate, moved_rows
+from tests.rules import make_rule
 
 SIGMA = 0.5
 
@@ -29,7 +30,7 @@ def gaussian(domain: spare.Domain, bias: float = 0.0, sigma: float = SIGMA) -> s
     """x' = x + bias + N(0, sigma²): one rule for the one object that is acted on."""
     variance = jnp.array([[sigma**2 - 1e-6]])
     weight = jnp.zeros((2, 1)).at[0, 0].set(1.0)
-    rule = spare.Rule(
+    rule = make_rule(
         domain, "wait", spare.Shell(1), spare.linear_predictor(weight, jnp.array([bias]), variance), np.ones(1)
     )
     return spare.Model(domain, [rule], np.ones(1))

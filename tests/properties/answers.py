@@ -35,9 +35,11 @@ def _all(model: spare.Model, batch: Batch) -> Any:
     scene = batch.scene._replace(values=batch.scene.values.astype(real), parameters=batch.scene.parameters.astype(real))
 
     def one(scene: Any, after: Any) -> Any:
-        moments = model.scene_moments(scene)
-        scores = model.scores(model.point(scene))
-        return model.scene_log_prob(scene, after), scores, model.scene_log_values(scene, after), *moments
+        found = model.distribution(scene)
+        pairs = zip(model.rules, found.bindings, strict=True)
+        scores = jnp.array([jnp.where(binding.applies, rule.score, 0) for rule, binding in pairs], int)
+        after = after[:, np.array(model.domain.dynamic)]
+        return found.log_prob(after), scores, found.log_values(after), *found.moments()
 
     return jax.vmap(one)(scene, batch.next_values.astype(real))
 
@@ -106,7 +108,7 @@ def pooled(seed: int) -> Case:
 
 def each_for_itself(drawn: Case) -> Case:
     """The same models without common causes."""
-    rules = [eqx.tree_at(lambda r: r.together, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
-    second = [dataclasses.replace(rule, together=None) for rule in drawn.oracle.rules]
+    rules = [eqx.tree_at(lambda r: r.copula, rule, None, is_leaf=lambda x: x is None) for rule in drawn.model.rules]
+    second = [dataclasses.replace(rule, copula=None) for rule in drawn.oracle.rules]
     model = eqx.tree_at(lambda m: m.rules, drawn.model, tuple(rules))
     return dataclasses.replace(drawn, model=model, oracle=dataclasses.replace(drawn.oracle, rules=second))

@@ -71,4 +71,4 @@ def test_predict_points_at_the_same_objects(seed: int) -> None:
             assert answer.applies == (rule.score(world, call) > 0)
             if answer.applies:
                 np.testing.assert_allclose(answer.x, rule.x(world, call), rtol=1e-5, atol=1e-5)
-                assert len(answer.x) == len(answer.rule.input_names())
+                assert len(answer.x) == len(answer.rule.input_names)

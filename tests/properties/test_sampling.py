@@ -109,7 +109,7 @@ def test_scores_of_draws_have_the_covariance_of_their_common_cause(seed: int) ->
         (o, name): np.array([normal_score(mixtures[o, name], v) for v in sample[:2000, o, names.index(name)]])
         for o, name in loads
     }
-    apart = dict(zip(rule.language.dynamic, rule.together[1], strict=True))  # type: ignore[index]
+    apart = dict(zip(rule.language.dynamic, rule.copula[1], strict=True))  # type: ignore[index]
     tied = 0
     for a in loads:
         for b in loads:
@@ -145,7 +145,7 @@ def test_the_expected_log_density_of_draws_is_the_oracles() -> None:
         rule = drawn.oracle.rules[drawn.oracle.firing(world, call)[which]]
         loads, cause = rule.loadings(world, call), {}
         for q, name in enumerate(rule.language.dynamic):
-            cause[name] = rng.normal() if rule.together and rng.random() > rule.together[1][q] else None
+            cause[name] = rng.normal() if rule.copula and rng.random() > rule.copula[1][q] else None
         for (o, name), mixture in joints[which].items():
             load = loads.get((o, name), 0.0) if cause[name] is not None else 0.0
             score = load * (cause[name] or 0.0) + math.sqrt(1 - load**2) * rng.normal()

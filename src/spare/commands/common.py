@@ -62,7 +62,7 @@ def load_data(path: pathlib.Path, domain: str | None) -> Experience:
 
 def load_model(path: pathlib.Path, domain: str | None) -> Model:
     """The model in a file, with the domain that the user names or that SPARE ships."""
-    from spare.model.files import load
+    from spare.model.model import load
 
     return load(path, named_domain(domain))
 

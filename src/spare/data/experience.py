@@ -22,7 +22,7 @@ from spare.data.tables import read_table, write_table
 from spare.errors import DataError
 from spare.io.parquet import errors_of
 from spare.language.domain import Domain
-from spare.language.periodic import nearest_images
+from spare.language.properties import nearest_images
 
 Item = TypeVar("Item")
 
@@ -114,7 +114,7 @@ class Experience:
         action = intake.check_actions(domain, action, n)
         columns = Columns(
             values,
-            nearest_images(domain, values, next_values),
+            nearest_images(domain.properties, values, next_values),
             offsets,
             ids,
             action,

@@ -16,7 +16,8 @@ import pyarrow as pa
 from spare.data.columns import Columns
 from spare.data.intake import match_rows
 from spare.errors import DataError, UsageError
-from spare.language.domain import Domain, Property
+from spare.language.domain import Domain
+from spare.language.properties import Property
 
 
 def read_table(domain: Domain, table: Any) -> dict[str, Any]:

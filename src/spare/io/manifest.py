@@ -5,8 +5,8 @@
     domain       the domain's schema with the references that are used
     fingerprint  of the domain
     resolutions  of every property that can change
-    rules        action, gamma, delta, targets, inputs, framed, ignores, adds, surprises, together, predictor;
-                 numbers are in tensors `rule.<k>.<name>`
+    rules        `RuleSpec.to_json`, whether it has outliers and a copula, and a description of its predictor; numbers
+                 are in tensors `rule.<k>.<name>`
     provenance   versions, seed, preset, fingerprint of the data
 
 This module does not need JAX, so that a file can be inspected at once.
@@ -32,15 +32,12 @@ from spare.names import check_identifier, check_label
 FORMAT = 1
 MOST_RULES = 1024
 MOST_POINTERS = 64
-MOST_LAYERS = 64
 MOST_ENTRIES = 1 << 16
-PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both",)}
-"""The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
 _KEY = "spare"
 _PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
 _RULE = {
     *("action", "gamma", "delta", "targets", "inputs"),
-    *("framed", "ignores", "adds", "surprises", "together", "predictor"),
+    *("framed", "dropped", "extra", "outliers", "copula", "predictor"),
 }
 
 _ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
@@ -131,30 +128,21 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for name in ("targets", "inputs"):
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
-    for name in ("ignores", "adds"):
+    for name in ("dropped", "extra"):
         for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
             if not isinstance(one, str) or not _ENTRY.fullmatch(one):
-                raise damaged(f"{label}: an input that it {name} is called {str(one)[:64]!r}")
-    for name in ("framed", "surprises", "together"):
+                raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
+    for name in ("framed", "outliers", "copula"):
         if not isinstance(rule[name], bool):
             raise damaged(f"{label}: {name!r} is neither true nor false")
     _check_predictor(label, rule["predictor"])
 
 
 def _check_predictor(label: str, value: Any) -> None:
-    net = entry(value, f"{label}, predictor", {"kind", "activations", "layers"})
-    if not isinstance(net["kind"], str) or net["kind"] not in PREDICTORS:
-        raise FileError(f"{label}: unknown kind of predictor {str(net['kind'])[:64]!r}")
-    wanted = len(PREDICTORS[net["kind"]])
-    if (
-        len(listed(net["activations"], f"{label}, activations")) != wanted
-        or len(listed(net["layers"], f"{label}, layers")) != wanted
-    ):
-        raise damaged(f"{label}: a predictor of this kind has {wanted} network{'s' * (wanted > 1)}")
-    for activation, layers in zip(net["activations"], net["layers"], strict=True):
-        check_identifier("activation", activation)
-        if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:
-            raise damaged(f"{label}: a network of {str(layers)[:32]!r} layers")
+    """A kind of predictor and what it says of itself; the class that is registered for the kind checks the rest."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise damaged(f"{label}: its predictor has no kind")
+    check_label("predictor", value["kind"])
 
 
 def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:

@@ -6,82 +6,20 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from spare.errors import DefinitionError, SpareError, one_of
+from spare.language.frames import Frame, FramePose
+from spare.language.kinds import Kind, Leaf, Periodic
+from spare.language.properties import Property
 from spare.language.references import Reference, Shell
-from spare.language.relations import Objects
+from spare.language.relations import Objects, SceneView
 from spare.names import check_identifier, check_label, check_unique
-
-
-@dataclasses.dataclass(frozen=True)
-class Property:
-    """P: object -> R. `resolution` is the smallest difference that matters; a static property never changes.
-
-    Every variance in the system is sigma² + resolution². Without a resolution one is taken from the data (a
-    thousandth of its spread). Static properties are inputs only and earn no likelihood.
-
-    A property with a `period` comes round again: an angle has 2 pi (or 360, in degrees), an hour of the day 24. Values
-    that differ by whole periods are the same; see `spare.language.periodic`.
-    """
-
-    name: str
-    unit: str = ""
-    resolution: float | None = None
-    static: bool = False
-    period: float | None = None
-
-    def __post_init__(self) -> None:
-        check_identifier("property", self.name)
-        if not isinstance(self.unit, str) or not self.unit.isprintable() or len(self.unit) > 16:
-            raise DefinitionError(f"property {self.name!r}: unit {self.unit!r} must be short printable text")
-        for what in ("resolution", "period"):
-            value = getattr(self, what)
-            real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            if value is not None and not (real and math.isfinite(value) and value > 0):
-                raise DefinitionError(f"property {self.name!r}: {what} must be a positive number, got {value!r}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Frame:
-    """(origin, heading) of an action: the coordinates in which its effect looks the same everywhere.
-
-    `origin` and `heading` take one object per role and then the action's parameters (as attributes), and return
-    a tuple of coordinates and an angle. `vectors` lists the groups of properties, and `points` the groups of
-    parameters, that are positions: the first two of a group turn with the heading, a third only shifts. `mirror`
-    says that the world is the same after y -> -y in the frame. `extents` names pairs of properties that are sizes along
-    the world's x and y axes, and says that the world is the same after a quarter turn in which the two swap. `angles`
-    names properties that are directions in the world's plane, in radians: the heading is subtracted from them.
-    """
-
-    origin: Callable[..., tuple[Any, ...]]
-    heading: Callable[..., Any]
-    vectors: tuple[tuple[str, ...], ...]
-    points: tuple[tuple[str, ...], ...] = ()
-    mirror: bool = False
-    extents: tuple[tuple[str, str], ...] = ()
-    angles: tuple[str, ...] = ()
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """What turns with the heading: positions, and each angle as a group of one."""
-        return (*self.vectors, *((name,) for name in self.angles))
-
-    def __post_init__(self) -> None:
-        for pair in self.extents:
-            if len(pair) != 2:
-                raise DefinitionError(f"frame: extents are pairs, the sizes along x and along y, got {pair}")
-        for group in (*self.vectors, *self.points):
-            if len(group) not in (2, 3):
-                raise DefinitionError(f"frame: a position has 2 or 3 coordinates, got {group}")
-        if not self.vectors:
-            raise DefinitionError("frame: name at least one group of properties that is a position")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +41,13 @@ class Action:
             check_identifier("parameter", parameter)
         if not self.objects:
             raise DefinitionError(f"action {self.name!r}: name at least one object that it operates on")
+        if self.frame is not None and isinstance(self.frame.origin, str) and self.frame.origin not in self.objects:
+            raise DefinitionError(
+                f"action {self.name!r}: frame origin: {one_of('role', self.frame.origin, self.objects)}"
+            )
+
+
+_Thing = TypeVar("_Thing", Property, Reference, Action)
 
 
 class Domain:
@@ -143,7 +88,7 @@ class Domain:
 
         def trace(values: Any, valid: Any) -> Any:
             arguments = tuple(jnp.asarray(k % 3) for k in range(reference.arity))
-            return reference.relation.pick(Objects(self.property_names, values), valid, arguments)
+            return reference.relation.pick(self.view(None, values, valid, None), arguments)
 
         try:
             result = jax.eval_shape(trace, shape, mask)
@@ -163,19 +108,50 @@ class Domain:
     def _check_frame(self, action: Action) -> None:
         if action.frame is None:
             return
-        for group in action.frame.vectors:
-            for name in group:
-                if self.property(name).static:
-                    raise DefinitionError(f"action {action.name!r}: frame property {name!r} is static")
+        for name, groups in (("position", action.frame.positions), ("direction", action.frame.directions)):
+            for group in groups:
+                self._check_group(action, name, group)
         for name in (name for pair in action.frame.extents for name in pair):
             self.property(name)
         for name in action.frame.angles:
-            period = self.property(name).period
-            if period is None or not math.isclose(period, 2 * math.pi, rel_tol=1e-6):
+            kind = self.property(name).kind
+            if not isinstance(kind, Periodic) or not np.isclose(kind.period, 2 * np.pi, rtol=1e-6):
                 raise DefinitionError(f"action {action.name!r}: frame angle {name!r} needs a period of 2 pi (radians)")
-        for name in (name for group in action.frame.points for name in group):
-            if name not in action.parameters:
-                raise DefinitionError(f"action {action.name!r}: {one_of('parameter', name, action.parameters)}")
+
+    def _check_group(self, action: Action, what: str, group: tuple[str, ...]) -> None:
+        """A group is made of properties that can change, or of the action's parameters."""
+        both = [name for name in group if name in self.property_names and name in action.parameters]
+        if both:
+            raise DefinitionError(
+                f"action {action.name!r}: frame {what} {both[0]!r} is a property and a parameter; rename one of them"
+            )
+        if any(name in action.parameters for name in group):
+            for name in group:
+                if name not in action.parameters:
+                    raise DefinitionError(f"action {action.name!r}: {one_of('parameter', name, action.parameters)}")
+            return
+        for name in group:
+            if self.property(name).static:
+                raise DefinitionError(f"action {action.name!r}: frame property {name!r} is static")
+
+    def pose(self, action: Action, roles: Any, parameters: Any) -> FramePose:
+        """The pose of the action's frame in one scene: values (roles, P) of its objects, parameters (d,)."""
+        if action.frame is None:
+            raise DefinitionError(f"action {action.name!r} has no frame")
+        objects = {role: roles[k] for k, role in enumerate(action.objects)}
+        given = {name: parameters[k] for k, name in enumerate(action.parameters)}
+        return action.frame.pose(self.property_names, objects, given)
+
+    def poses(self, action: Action, roles: np.ndarray, parameters: np.ndarray) -> FramePose:
+        """The same for n scenes at once, as float64 arrays on the host."""
+        found = _poser(self, action)(roles, parameters)
+        return FramePose(*(None if part is None else np.asarray(part, np.float64) for part in found))
+
+    def view(self, action: Action | None, values: Any, valid: Any, parameters: Any) -> SceneView:
+        """What relations see of one scene."""
+        names = action.parameters if action is not None else ()
+        given = {name: parameters[k] for k, name in enumerate(names)}
+        return SceneView(Objects(self.property_names, values), valid, given)
 
     @functools.cached_property
     def property_names(self) -> tuple[str, ...]:
@@ -203,9 +179,18 @@ class Domain:
         return max(len(action.parameters) for action in self.actions)
 
     @functools.cached_property
-    def periodic(self) -> np.ndarray:
-        """Which of the properties that can change come round again, (Q,)."""
-        return np.array([self.properties[i].period is not None for i in self.dynamic], bool)
+    def kinds(self) -> tuple[Kind, ...]:
+        """What the values of each property that can change are."""
+        return tuple(self.properties[i].kind for i in self.dynamic)
+
+    @functools.cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The distribution of each property that can change."""
+        return tuple(kind.leaf for kind in self.kinds)
+
+    def targets(self, change: bool) -> np.ndarray:
+        """Which properties are predicted as changes, (Q,): as their kind says, or `change` where it allows both."""
+        return np.array([change if kind.changes is None else kind.changes for kind in self.kinds], bool)
 
     def property(self, name: str) -> Property:
         """The property of that name."""
@@ -223,7 +208,7 @@ class Domain:
         """The position of an action template."""
         return self.actions.index(self.action(name))
 
-    def _named(self, kind: str, things: Sequence[Any], name: str) -> Any:
+    def _named(self, kind: str, things: Sequence[_Thing], name: str) -> _Thing:
         for thing in things:
             if thing.name == name:
                 return thing
@@ -273,9 +258,7 @@ class Domain:
         return {
             "name": self.name,
             "properties": [
-                {"name": p.name, "unit": p.unit, "static": p.static}
-                | ({} if p.period is None else {"period": float(p.period)})
-                for p in self.properties
+                {"name": p.name, "unit": p.unit, "static": p.static} | p.kind.schema() for p in self.properties
             ],
             "references": [
                 {
@@ -313,3 +296,9 @@ class Domain:
             f"references {', '.join(r.name for r in self.references) or '-'}; "
             f"actions {', '.join(a.name for a in self.actions)})"
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _poser(domain: Domain, action: Action) -> Callable[..., FramePose]:
+    """The compiled function of one action's frame, kept so that it is compiled once."""
+    return jax.jit(jax.vmap(functools.partial(domain.pose, action)))

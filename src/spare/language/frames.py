@@ -1,105 +1,173 @@
 """An action's frame: the coordinates in which its effect looks the same wherever it happens.
 
-A frame has an origin and a heading, computed from the action's objects and parameters. Positions enter it by a shift
-and a rotation, changes by the rotation alone. Rotations have unit Jacobian, so densities stay comparable.
-Everything here works on arrays of numpy and of JAX alike; leading axes are batches.
+A frame has an origin and, unless it only shifts, a heading, both computed from the action's objects and parameters.
+
+    positions    shifted and turned: R(-heading) (v - origin)
+    directions   turned only: velocities, forces
+    angles       the heading is subtracted
+
+Changes of position are turned alone. Rotations and shifts have unit Jacobian, so densities stay comparable.
+Everything here works on arrays of NumPy and of JAX alike; leading axes are batches.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spare.arrays import array_module
 from spare.errors import DefinitionError
-from spare.language.domain import Action, Domain
 from spare.language.relations import Objects
 
+Groups = tuple[tuple[str, ...], ...]
+Columns = tuple[tuple[int, ...], ...]
 
-class Placed(NamedTuple):
-    """A frame in one scene (or, with leading axes, in many): origin (..., 3) and heading (...)."""
+
+class FramePose(NamedTuple):
+    """A frame in one scene (or, with leading axes, in many): origin (..., 3), heading (...) or None if it has none."""
 
     origin: Any
     heading: Any
 
-
-def place(domain: Domain, action: Action, roles: Any, parameters: Any) -> Placed:
-    """The action's frame for role objects (roles, P) and parameters (d,) of one scene."""
-    frame = action.frame
-    if frame is None:
-        raise DefinitionError(f"action {action.name!r} has no frame")
-    objects = [Objects(domain.property_names, roles[k]) for k in range(len(action.objects))]
-    given = SimpleNamespace(**{name: parameters[k] for k, name in enumerate(action.parameters)})
-    origin = [jnp.asarray(part, roles.dtype) for part in frame.origin(*objects, given)]
-    origin += [jnp.zeros((), roles.dtype)] * (3 - len(origin))
-    return Placed(jnp.stack(origin[:3]), jnp.asarray(frame.heading(*objects, given), roles.dtype))
+    def at(self, rows: np.ndarray) -> FramePose:
+        """The poses of these rows of a batch."""
+        return FramePose(self.origin[rows], None if self.heading is None else self.heading[rows])
 
 
-def place_all(domain: Domain, action: Action, roles: np.ndarray, parameters: np.ndarray) -> Placed:
-    """The same for n scenes at once, as float64 arrays on the host."""
-    placed = _placer(domain, action)(roles, parameters)
-    return Placed(np.asarray(placed.origin, np.float64), np.asarray(placed.heading, np.float64))
+class FrameColumns(NamedTuple):
+    """Which columns of an array are positions, directions (groups of two or three each) and angles (groups of one)."""
+
+    positions: Columns
+    directions: Columns
+    angles: Columns
 
 
-@functools.lru_cache(maxsize=64)
-def _placer(domain: Domain, action: Action) -> Callable[..., Placed]:
-    """The compiled function of one action's frame, kept so that it is compiled once."""
-    return jax.jit(jax.vmap(lambda r, p: place(domain, action, r, p)))
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """(origin, heading) of an action: the coordinates in which its effect looks the same everywhere.
+
+    `origin`      takes one object per role and then the action's parameters (as attributes) and returns a tuple of
+                  coordinates; or the name of a role: the origin is at that object
+    `heading`     takes the same and returns an angle in radians; None: the frame only shifts
+    `positions`   groups of two or three properties, or of parameters, that are places: shifted, and the first two
+                  turned with the heading
+    `directions`  groups that are velocities, forces or offsets: turned, never shifted
+    `angles`      properties that are directions in the plane, in radians: the heading is subtracted
+    `mirror`      the world is the same after y -> -y in the frame
+    `extents`     pairs of properties that are sizes along the world's x and y axes: the world is the same after a
+                  quarter turn in which the two swap
+    """
+
+    origin: Callable[..., tuple[Any, ...]] | str
+    heading: Callable[..., Any] | None = None
+    positions: Groups = ()
+    directions: Groups = ()
+    angles: tuple[str, ...] = ()
+    mirror: bool = False
+    extents: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, groups in (("positions", self.positions), ("directions", self.directions)):
+            for group in groups:
+                if isinstance(group, str) or len(group) not in (2, 3):
+                    raise DefinitionError(f"frame: {name} are groups of 2 or 3 coordinates, got {group!r}")
+        if not self.positions:
+            raise DefinitionError("frame: name at least one group of properties that is a position")
+        for pair in self.extents:
+            if len(pair) != 2:
+                raise DefinitionError(f"frame: extents are pairs, the sizes along x and along y, got {pair}")
+        if self.heading is None and (self.extents or self.angles or self.directions):
+            raise DefinitionError("frame: directions, angles and extents turn with a heading; this frame has none")
+
+    def columns(self, names: Sequence[str]) -> FrameColumns:
+        """The groups whose first two coordinates are all among `names`, as column numbers."""
+
+        def found(groups: Groups) -> Columns:
+            known = {*names}
+            return tuple(tuple(names.index(n) for n in one if n in known) for one in groups if {*one[:2]} <= known)
+
+        return FrameColumns(found(self.positions), found(self.directions), found(tuple((n,) for n in self.angles)))
+
+    def pairs(self, names: Sequence[str]) -> Columns:
+        """The columns of the extents."""
+        return tuple((names.index(a), names.index(b)) for a, b in self.extents if a in names and b in names)
+
+    def pose(self, names: tuple[str, ...], roles: dict[str, Any], parameters: dict[str, Any]) -> FramePose:
+        """The pose in one scene, from the values (P,) of each role's object and the action's parameters by name."""
+        objects, given = [Objects(names, values) for values in roles.values()], SimpleNamespace(**parameters)
+        kind = next(iter(roles.values())).dtype
+        if isinstance(self.origin, str):
+            place = Objects(names, roles[self.origin])
+            found = tuple(place[name] for name in self.positions[0])
+        else:
+            found = self.origin(*objects, given)
+        origin = [jnp.asarray(part, kind) for part in found]
+        origin += [jnp.zeros((), kind)] * (3 - len(origin))
+        heading = None if self.heading is None else jnp.asarray(self.heading(*objects, given), kind)
+        return FramePose(jnp.stack(origin[:3]), heading)
 
 
-def groups(names: tuple[str, ...], vectors: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Column numbers of the groups whose first two coordinates are all among `names`; an angle is a group of one."""
-    return tuple(tuple(names.index(n) for n in group if n in names) for group in vectors if set(group[:2]) <= {*names})
+def _parts(values: Any) -> list[Any]:
+    return [values[..., k] for k in range(values.shape[-1])]
 
 
-def _turn(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed, sign: float) -> Any:
-    """Rotate the first two coordinates of each position, and each angle, by sign * heading."""
-    module = np if isinstance(values, np.ndarray) else jnp
-    cos, sin = module.cos(placed.heading), sign * module.sin(placed.heading)
-    parts = [values[..., k] for k in range(values.shape[-1])]
-    for group in columns:
-        if len(group) == 1:
-            parts[group[0]] = parts[group[0]] + sign * placed.heading
-            continue
+def _turn(values: Any, columns: FrameColumns, pose: FramePose, sign: float) -> Any:
+    """Rotate the first two coordinates of positions and directions, and each angle, by sign * heading."""
+    if pose.heading is None:
+        return values
+    xp = array_module(values)
+    cos, sin, parts = xp.cos(pose.heading), sign * xp.sin(pose.heading), _parts(values)
+    for group in (*columns.positions, *columns.directions):
         x, y = parts[group[0]], parts[group[1]]
         parts[group[0]], parts[group[1]] = cos * x - sin * y, sin * x + cos * y
-    return module.stack(parts, axis=-1)
+    for (column,) in columns.angles:
+        parts[column] = parts[column] + sign * pose.heading
+    return xp.stack(parts, axis=-1)
 
 
-def _shift(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed, sign: float) -> Any:
-    module = np if isinstance(values, np.ndarray) else jnp
-    parts = [values[..., k] for k in range(values.shape[-1])]
-    for group in columns:
-        for axis, column in enumerate(group if len(group) > 1 else ()):
-            parts[column] = parts[column] + sign * placed.origin[..., axis]
-    return module.stack(parts, axis=-1)
+def _shift(values: Any, columns: FrameColumns, pose: FramePose, sign: float) -> Any:
+    parts = _parts(values)
+    for group in columns.positions:
+        for axis, column in enumerate(group):
+            parts[column] = parts[column] + sign * pose.origin[..., axis]
+    return array_module(values).stack(parts, axis=-1) if parts else values
 
 
-def enter(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed) -> Any:
-    """Positions from the world into the frame: R(-heading) (v - origin)."""
-    return _turn(_shift(values, columns, placed, -1.0), columns, placed, -1.0)
+def to_frame(values: Any, columns: FrameColumns, pose: FramePose) -> Any:
+    """World to frame: positions R(-heading) (v - origin), directions R(-heading) v, angles v - heading."""
+    return _turn(_shift(values, columns, pose, -1.0), columns, pose, -1.0)
 
 
-def leave(values: Any, columns: tuple[tuple[int, ...], ...], placed: Placed) -> Any:
-    """Positions from the frame into the world: R(heading) v + origin."""
-    return _shift(_turn(values, columns, placed, 1.0), columns, placed, 1.0)
+def from_frame(values: Any, columns: FrameColumns, pose: FramePose) -> Any:
+    """Frame to world: positions R(heading) v + origin, directions R(heading) v, angles v + heading."""
+    return _shift(_turn(values, columns, pose, 1.0), columns, pose, 1.0)
 
 
-def leave_variances(variances: Any, columns: tuple[tuple[int, ...], ...], placed: Placed) -> Any:
+def variances_from_frame(variances: Any, columns: FrameColumns, pose: FramePose) -> Any:
     """Diagonal of R diag(variances) R^T: variances along the world's axes of values independent in the frame."""
-    cos2, sin2 = jnp.square(jnp.cos(placed.heading)), jnp.square(jnp.sin(placed.heading))
-    parts = [variances[..., k] for k in range(variances.shape[-1])]
-    for group in columns:
-        if len(group) == 1:
-            continue
+    if pose.heading is None:
+        return variances
+    xp = array_module(variances)
+    cos2, sin2, parts = xp.square(xp.cos(pose.heading)), xp.square(xp.sin(pose.heading)), _parts(variances)
+    for group in (*columns.positions, *columns.directions):
         x, y = parts[group[0]], parts[group[1]]
         parts[group[0]], parts[group[1]] = cos2 * x + sin2 * y, sin2 * x + cos2 * y
-    return jnp.stack(parts, axis=-1)
+    return xp.stack(parts, axis=-1)
+
+
+def mirrored(values: np.ndarray, columns: FrameColumns) -> np.ndarray:
+    """y -> -y in the frame, for every position and direction; an angle changes its sign."""
+    result = values.copy()
+    for group in (*columns.positions, *columns.directions):
+        result[..., group[1]] *= -1.0
+    for (column,) in columns.angles:
+        result[..., column] *= -1.0
+    return result
 
 
 QUARTER = np.pi / 2
@@ -107,17 +175,15 @@ QUARTER = np.pi / 2
 
 def quarters(heading: Any) -> Any:
     """How many quarter turns bring the heading within 45 degrees of 0."""
-    module = np if isinstance(heading, np.ndarray) else jnp
-    return module.round(heading / QUARTER)
+    return array_module(heading).round(heading / QUARTER)
 
 
-def swapped(values: Any, turned: Any, pairs: tuple[tuple[int, ...], ...]) -> Any:
+def swapped(values: Any, turned: Any, pairs: Columns) -> Any:
     """Sizes along the world's axes after so many quarter turns: an odd number swaps the two columns of each pair."""
-    module = np if isinstance(values, np.ndarray) else jnp
-    odd, parts = turned % 2 == 1, [values[..., k] for k in range(values.shape[-1])]
+    xp, odd, parts = array_module(values), turned % 2 == 1, _parts(values)
     for a, b in pairs:
-        parts[a], parts[b] = module.where(odd, parts[b], parts[a]), module.where(odd, parts[a], parts[b])
-    return module.stack(parts, axis=-1)
+        parts[a], parts[b] = xp.where(odd, parts[b], parts[a]), xp.where(odd, parts[a], parts[b])
+    return xp.stack(parts, axis=-1)
 
 
 HARMONICS = 4
@@ -129,21 +195,13 @@ own cos and sin, however long it is trained, and finds it at once in those of it
 """
 
 
-def turns(heading: Any) -> Any:
+def harmonics(heading: Any) -> Any:
     """(cos h, sin h, cos 2h, sin 2h, ...) along a new last axis."""
-    module = np if isinstance(heading, np.ndarray) else jnp
-    return module.stack([f(k * heading) for k in range(1, HARMONICS + 1) for f in (module.cos, module.sin)], axis=-1)
+    xp = array_module(heading)
+    return xp.stack([f(k * heading) for k in range(1, HARMONICS + 1) for f in (xp.cos, xp.sin)], axis=-1)
 
 
-def turn_names() -> tuple[str, ...]:
-    """What the entries of `turns` are called."""
+def harmonic_names() -> tuple[str, ...]:
+    """What the entries of `harmonics` are called."""
     times = ["heading", *(f"{k} heading" for k in range(2, HARMONICS + 1))]
     return tuple(f"{name}({one})" for one in times for name in ("cos", "sin"))
-
-
-def mirrored(values: np.ndarray, columns: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    """y -> -y in the frame, for every position; an angle changes its sign."""
-    result = values.copy()
-    for group in columns:
-        result[..., group[min(1, len(group) - 1)]] *= -1.0
-    return result

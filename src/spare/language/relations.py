@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,18 @@ def _single(objects: Objects, index: Int[Array, ""]) -> Objects:
 
 FormulaFunction = Callable[..., Array]
 Mask = Bool[Array, " N"]
+Indices = tuple[Int[Array, ""], ...]
+
+
+class SceneView(NamedTuple):
+    """What a relation sees: all objects of a scene, which rows are objects (`valid`), the action's parameters by name.
+
+    `parameters` is empty where no action is given, as when a domain checks its references.
+    """
+
+    objects: Objects
+    valid: Mask
+    parameters: Mapping[str, Float[Array, ""]]
 
 
 class Relation(abc.ABC):
@@ -58,7 +71,7 @@ class Relation(abc.ABC):
         """m, the number of arguments."""
 
     @abc.abstractmethod
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """{o | f(o, o1, ..., om)} without the arguments, for one tuple of object indices."""
 
     @abc.abstractmethod
@@ -69,9 +82,9 @@ class Relation(abc.ABC):
         """f⁻¹(o, o1) = f(o1, o)."""
         return Inverse(self)
 
-    def select(self, objects: Objects, valid: Mask, arguments: tuple[Mask, ...]) -> Mask:
+    def select(self, scene: SceneView, arguments: tuple[Mask, ...]) -> Mask:
         """The union of `pick` over all tuples drawn from sets of arguments, without the arguments themselves."""
-        found = _union(self, objects, valid, arguments, ())
+        found = _union(self, scene, arguments, ())
         for argument in arguments:
             found = found & ~argument
         return found
@@ -79,14 +92,13 @@ class Relation(abc.ABC):
 
 def _union(
     relation: Relation,
-    objects: Objects,
-    valid: Mask,
+    scene: SceneView,
     sets: tuple[Mask, ...],
-    chosen: tuple[Int[Array, ""], ...],
+    chosen: Indices,
 ) -> Mask:
     """Loop over the members of the first set, recursing into the rest: one pass over N per tuple, no table."""
     if not sets:
-        return relation.pick(objects, valid, chosen)
+        return relation.pick(scene, chosen)
 
     def more(carry: tuple[Mask, Mask]) -> Bool[Array, ""]:
         return carry[0].any()
@@ -94,13 +106,13 @@ def _union(
     def body(carry: tuple[Mask, Mask]) -> tuple[Mask, Mask]:
         remaining, found = carry
         member = jnp.argmax(remaining)
-        found = found | _union(relation, objects, valid, sets[1:], (*chosen, member))
+        found = found | _union(relation, scene, sets[1:], (*chosen, member))
         return remaining.at[member].set(False), found
 
-    return jax.lax.while_loop(more, body, (sets[0] & valid, jnp.zeros_like(valid)))[1]
+    return jax.lax.while_loop(more, body, (sets[0] & scene.valid, jnp.zeros_like(scene.valid)))[1]
 
 
-def _others(valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+def _others(valid: Mask, arguments: Indices) -> Mask:
     positions = jnp.arange(valid.shape[0])
     for argument in arguments:
         valid = valid & (positions != argument)
@@ -120,11 +132,11 @@ class Formula(Relation):
         """m, the number of arguments."""
         return self.arguments
 
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """f(o, o1, ..., om) for every o at once."""
-        ones = tuple(_single(objects, index) for index in arguments)
-        holds = self.formula(*ones, objects) if self.swapped else self.formula(objects, *ones)
-        return jnp.broadcast_to(jnp.asarray(holds), valid.shape) & _others(valid, arguments)
+        ones = tuple(_single(scene.objects, index) for index in arguments)
+        holds = self.formula(*ones, scene.objects) if self.swapped else self.formula(scene.objects, *ones)
+        return jnp.broadcast_to(jnp.asarray(holds), scene.valid.shape) & _others(scene.valid, arguments)
 
     def inverted(self) -> Relation:
         """f(o1, o): the same expression with its two objects exchanged, at the same cost."""
@@ -148,11 +160,11 @@ class Extreme(Relation):
         """m, the number of arguments."""
         return self.arguments
 
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """All objects whose key equals the best one among eligible others."""
-        key = self.key(objects, *(_single(objects, index) for index in arguments))
-        key = jnp.broadcast_to(jnp.asarray(key, objects._values.dtype), valid.shape)
-        eligible = _others(valid, arguments) & jnp.isfinite(key)
+        key = self.key(scene.objects, *(_single(scene.objects, index) for index in arguments))
+        key = jnp.broadcast_to(jnp.asarray(key, scene.objects._values.dtype), scene.valid.shape)
+        eligible = _others(scene.valid, arguments) & jnp.isfinite(key)
         cost = jnp.where(eligible, -key if self.largest else key, jnp.inf)
         return eligible & (cost == cost.min())
 
@@ -172,20 +184,20 @@ class Closure(Relation):
         """1."""
         return 1
 
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """The objects reached from one."""
-        return self.select(objects, valid, (jnp.arange(valid.shape[0]) == arguments[0],))
+        return self.select(scene, (jnp.arange(scene.valid.shape[0]) == arguments[0],))
 
-    def select(self, objects: Objects, valid: Mask, arguments: tuple[Mask, ...]) -> Mask:
+    def select(self, scene: SceneView, arguments: tuple[Mask, ...]) -> Mask:
         """Breadth first from the whole set: each object is expanded once."""
-        start = arguments[0] & valid
+        start = arguments[0] & scene.valid
 
         def more(carry: tuple[Mask, Mask]) -> Bool[Array, ""]:
             return carry[1].any()
 
         def grow(carry: tuple[Mask, Mask]) -> tuple[Mask, Mask]:
             reached, frontier = carry
-            fresh = self.base.select(objects, valid, (frontier,)) & ~reached
+            fresh = self.base.select(scene, (frontier,)) & ~reached
             return reached | fresh, fresh
 
         reached, _ = jax.lax.while_loop(more, grow, (start, start))
@@ -211,13 +223,13 @@ class Inverse(Relation):
         """1."""
         return 1
 
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """Ask every object in turn; time grows with N squared, memory does not."""
 
         def asks(index: Int[Array, ""]) -> Bool[Array, ""]:
-            return self.base.pick(objects, valid, (index,))[arguments[0]]
+            return self.base.pick(scene, (index,))[arguments[0]]
 
-        return jax.lax.map(asks, jnp.arange(valid.shape[0])) & _others(valid, arguments)
+        return jax.lax.map(asks, jnp.arange(scene.valid.shape[0])) & _others(scene.valid, arguments)
 
     def inverted(self) -> Relation:
         """Inverting twice gives the relation back."""
@@ -241,10 +253,10 @@ class Combination(Relation):
         """That of both parts."""
         return self.left.arity
 
-    def pick(self, objects: Objects, valid: Mask, arguments: tuple[Int[Array, ""], ...]) -> Mask:
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """Combine what the parts pick from the same arguments."""
-        left = self.left.pick(objects, valid, arguments)
-        right = self.right.pick(objects, valid, arguments)
+        left = self.left.pick(scene, arguments)
+        right = self.right.pick(scene, arguments)
         if self.operator == "&":
             return left & right
         return left | right if self.operator == "|" else left & ~right

@@ -15,10 +15,9 @@ import numpy as np
 
 from spare.data.columns import positions_within
 from spare.data.experience import Experience
-from spare.data.scene import Batch, batches
+from spare.data.scene import Batch, Scene, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
-from spare.language.relations import Objects
 from spare.learning.programs import PROGRAMS
 
 Expression = int | tuple[str, tuple[Any, ...]]
@@ -36,22 +35,22 @@ def expressions(shell: Shell) -> tuple[Expression, ...]:
 _OPTIONS = {"xla_backend_optimization_level": 0}
 
 
-def _select(domain: Domain, names: tuple[str, ...], values: Any, valid: Any, arguments: Any) -> Any:
+def _select(domain: Domain, action: str, names: tuple[str, ...], scene: Scene, arguments: Any) -> Any:
     """What each of these references finds: one program for all, and for what they have in common."""
 
-    def one(values: Any, valid: Any, arguments: Any) -> Any:
-        objects = Objects(domain.property_names, values)
-        return [domain.reference(name).relation.select(objects, valid, tuple(arguments)) for name in names]
+    def one(scene: Scene, arguments: Any) -> Any:
+        view = domain.view(domain.action(action), scene.values, scene.valid, scene.parameters)
+        return [domain.reference(name).relation.select(view, tuple(arguments)) for name in names]
 
-    return jax.vmap(one)(values, valid, arguments)
+    return jax.vmap(one)(scene, arguments)
 
 
-class Pointing:
-    """Masks of slot expressions over an experience of one action, computed on demand and kept."""
+class Bindings:
+    """Who is in each slot: masks of slot expressions over an experience of one action, computed on demand and kept."""
 
-    def __init__(self, experience: Experience, roles: int) -> None:
+    def __init__(self, experience: Experience, action: str) -> None:
         self.experience = experience
-        self.roles = roles
+        self.action = action
         self._batches: list[tuple[Batch, np.ndarray]] = []
         self._masks: dict[Expression, np.ndarray] = {}
         for batch in batches(experience):
@@ -101,9 +100,9 @@ class Pointing:
             padded = np.zeros((len(flat), *valid.shape), bool)
             for position, mask in enumerate(flat):
                 padded[position][valid] = mask[rows]
-            given = (batch.scene.values, valid, np.moveaxis(padded, 0, 1))
-            select = functools.partial(_select, domain, names)
-            found = PROGRAMS.get("select", select, given, (domain, names), _OPTIONS)(*given)
+            given = (batch.scene, np.moveaxis(padded, 0, 1))
+            select = functools.partial(_select, domain, self.action, names)
+            found = PROGRAMS.get("select", select, given, (domain, self.action, names), _OPTIONS)(*given)
             for result, selected in zip(results, found, strict=True):
                 result[rows] = np.asarray(selected)[valid]
         for one, result in zip(names, results, strict=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,22 @@ from spare.io.locks import BusyError, Folder, take
 OURS = r"run\.json|[^.].*\.safetensors"
 
 
-class Memo:
+class Kept(NamedTuple):
+    """A finished training: its arrays by name, and the description of its predictor (JSON values)."""
+
+    arrays: dict[str, np.ndarray]
+    description: dict[str, Any]
+
+
+class TrainingCache:
     """A folder of finished trainings, locked by one process; see `open_run`."""
 
     def __init__(self, held: Folder) -> None:
         self.folder, self._held = held.path, held
         self.reused = 0
 
-    def get(self, key: str) -> dict[str, np.ndarray] | None:
-        """The arrays of a finished training, or None; a damaged file counts as missing."""
+    def get(self, key: str) -> Kept | None:
+        """A finished training, or None; a damaged file counts as missing."""
         path = self.folder / f"{key}.safetensors"
         if not path.exists():
             return None
@@ -42,15 +49,18 @@ class Memo:
             metadata, arrays = tensors.read(path)
         except FileError:
             return None
-        if metadata.get("check") != tensors.digest(arrays):
+        description = metadata.get("description", "")
+        if metadata.get("check") != tensors.digest(arrays, description.encode()):
             return None
         self.reused += 1
-        return {name: array.copy() for name, array in arrays.items()}
+        return Kept({name: array.copy() for name, array in arrays.items()}, json.loads(description))
 
-    def put(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+    def put(self, key: str, kept: Kept) -> None:
         """Keep a finished training: whole or not at all."""
+        description = json.dumps(kept.description)
+        metadata = {"check": tensors.digest(kept.arrays, description.encode()), "description": description}
         with replacing(self.folder / f"{key}.safetensors") as target:
-            target.write_bytes(tensors.encode(arrays, {"check": tensors.digest(arrays)}))
+            target.write_bytes(tensors.encode(kept.arrays, metadata))
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.glob("*.safetensors"))
@@ -62,7 +72,7 @@ class Memo:
         self._held.release()
 
 
-def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> Memo:
+def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> TrainingCache:
     """Take a run folder for this process.
 
     A folder that another process holds, or that holds anything but a run, is refused at once. What an earlier run left
@@ -86,7 +96,7 @@ def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, fo
     except BaseException:
         held.release()
         raise
-    return Memo(held)
+    return TrainingCache(held)
 
 
 def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from spare.errors import FitError, UsageError
-from spare.learning.dataset import Extractor
+from spare.learning.dataset import Dataset
 from spare.learning.history import SearchResult
 
 Kind = Literal["discrete", "inverse", "inverse-square"]
@@ -49,23 +49,23 @@ class Clustering:
             raise UsageError(f"clustering: the weight of the likelihood must be 0 or more, got {self.likelihood}")
 
 
-def features(extractor: Extractor, single: SearchResult, losses: np.ndarray, how: Clustering) -> np.ndarray:
+def features(dataset: Dataset, single: SearchResult, losses: np.ndarray, how: Clustering) -> np.ndarray:
     """(x, y, loss) of every sample through the single rule's lists, (n, F).
 
     Where a slot is empty the rule does not apply: the loss is that of the rule with empty lists (the paper's
     footnote), and what the slot would have held is filled with the mean of the others.
     """
     gamma, delta = single.best.gamma, single.best.delta
-    table = extractor.partial(gamma, delta)
-    columns = np.concatenate([table.x, table.y.reshape(len(losses), -1)], axis=1)
-    weights = extractor.experience.weights
+    matrix = dataset.partial(gamma, delta)
+    columns = np.concatenate([matrix.x, matrix.y.reshape(len(losses), -1)], axis=1)
+    weights = dataset.experience.weights
     held = np.isfinite(columns)
     share = np.where(held, weights[:, None], 0.0)
     mean = (share * np.where(held, columns, 0.0)).sum(axis=0) / np.maximum(share.sum(axis=0), 1e-300)
     columns = np.where(held, columns, mean)
     if how.loss == "above-rest":
-        rest = single.fitted[0].default_variance + extractor.experience.domain.resolutions**2
-        losses = losses - extractor.experience.counts * 0.5 * np.log(2 * np.pi * np.e * rest).sum()
+        noise = single.fitted[0].noise.variance + dataset.experience.domain.resolutions**2
+        losses = losses - dataset.experience.counts * 0.5 * np.log(2 * np.pi * np.e * noise).sum()
     if how.scale == "standard":
         everything = np.concatenate([columns, losses[:, None]], axis=1)
         deviation = everything.std(axis=0)
@@ -102,15 +102,15 @@ def matched(z: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """z with its clusters ordered so that cluster k goes best with label k: the diagonal's sum is largest."""
     from scipy.optimize import linear_sum_assignment
 
-    table = np.stack([z[labels == name].mean(axis=0) for name in np.unique(labels)], axis=1)
-    rows, columns = linear_sum_assignment(-table)
-    return z[:, np.concatenate([rows[np.argsort(columns)], np.setdiff1d(np.arange(len(table)), rows)])]
+    matrix = np.stack([z[labels == name].mean(axis=0) for name in np.unique(labels)], axis=1)
+    rows, columns = linear_sum_assignment(-matrix)
+    return z[:, np.concatenate([rows[np.argsort(columns)], np.setdiff1d(np.arange(len(matrix)), rows)])]
 
 
 def separation(z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(labels, table): the mean membership of each label's samples in each cluster, clusters matched to labels.
+    """(labels, matrix): the mean membership of each label's samples in each cluster, clusters matched to labels.
 
-    Column l of the table is a label, row j a cluster, in the order of `matched`.
+    Column l of the matrix is a label, row j a cluster, in the order of `matched`.
     """
     names, z = np.unique(labels), matched(z, labels)
     return names, np.stack([z[labels == name].mean(axis=0) for name in names], axis=1)

@@ -22,7 +22,7 @@ import numpy as np
 from spare.errors import FitError, UsageError
 from spare.language.references import Shell
 from spare.learning.clusters import features, memberships
-from spare.learning.dataset import Extractor
+from spare.learning.dataset import Dataset
 from spare.learning.history import Listener, SearchResult
 from spare.learning.mixing import Mixing as Mixing
 from spare.learning.mixtures import ShellWeights, all_shells, mix
@@ -80,16 +80,16 @@ class EM:
 
     def __init__(
         self,
-        extractor: Extractor,
+        dataset: Dataset,
         plan: Plan,
         mixing: Mixing,
         listener: EMListener | None = None,
         start: np.ndarray | None = None,
     ) -> None:
-        self.extractor, self.plan, self.mixing, self.listener = extractor, plan, mixing, listener
-        self.empty = Shell(len(extractor.experience.domain.action(extractor.action).objects))
+        self.dataset, self.plan, self.mixing, self.listener = dataset, plan, mixing, listener
+        self.empty = Shell(len(dataset.experience.domain.action(dataset.action).objects))
         longest = plan.preset.search.max_references
-        self.total = all_shells(extractor.experience.domain, extractor.action, longest)
+        self.total = all_shells(dataset.experience.domain, dataset.action, longest)
         self.weights = np.maximum(plan.training, plan.validation)
         self.single: SearchResult | None = None
         self._start, self._polishing = start, False
@@ -157,10 +157,10 @@ class EM:
 
     def _clustered(self) -> list[np.ndarray]:
         view = self.listener.stage("one rule for all samples") if self.listener else None
-        self.single = GreedySearch(self.extractor, self.plan, view).run()
+        self.single = GreedySearch(self.dataset, self.plan, view).run()
         starts = []
         for how in self.mixing.clusterings:
-            points = features(self.extractor, self.single, self.single.losses, how)
+            points = features(self.dataset, self.single, self.single.losses, how)
             z = memberships(points, self.weights, self.mixing.rules, how, self.plan.seed)
             if not any(np.allclose(z, other, atol=1e-3) for other in starts):
                 starts.append(z)
@@ -177,7 +177,7 @@ class EM:
         """pi of one rule from a greedy search on its weighted samples; `others` is what the other rules say of them."""
         view = self.listener.stage(f"rule {j + 1}: search{of}") if self.listener else None
         plan = dataclasses.replace(self.rule_plan(column, j), others=others)
-        found = GreedySearch(self.extractor, plan, view).run()
+        found = GreedySearch(self.dataset, plan, view).run()
         margin = self.mixing.margin
         losses = {e.gamma: e.loss + margin * len(e.gamma) for e in found.explored if e.gamma == e.delta}
         shells = ShellWeights.from_losses(losses, self.mixing.epsilon, self.total)
@@ -246,11 +246,11 @@ class EM:
             states[j].fitted[shell] = fitted
 
     def train(self, jobs: Sequence[tuple[Pair, Plan]]) -> list[Fitted]:
-        """One batch of trainings, of all rules together."""
-        return fit_jobs(self.extractor, jobs, self.plan.threads)
+        """One batch of trainings, of all rules copula."""
+        return fit_jobs(self.dataset, jobs, self.plan.threads)
 
     def _trainable(self, shell: Shell, plan: Plan) -> bool:
-        return bool((self.extractor.table(shell, shell).applies & (plan.training > 0)).any())
+        return bool((self.dataset.matrix(shell, shell).applies & (plan.training > 0)).any())
 
     def _top(self, state: RuleState) -> list[Shell]:
         """The heaviest shells that are trained; before the first M-step that may only be the search's own choice."""
@@ -272,9 +272,9 @@ class EM:
 
     def _repeats(self, state: RuleState, top: Sequence[Shell]) -> np.ndarray:
         """(shells, n): which samples each shell says nothing new about: a shorter one holds the same objects."""
-        offsets = self.extractor.experience.offsets[:-1]
-        held = [self.extractor.pointing.masks(shell).any(axis=0) for shell in top]
-        applies = [state.fitted[shell].table.applies for shell in top]
+        offsets = self.dataset.experience.offsets[:-1]
+        held = [self.dataset.bindings.masks(shell).any(axis=0) for shell in top]
+        applies = [state.fitted[shell].matrix.applies for shell in top]
         found = np.zeros((len(top), len(offsets)), bool)
         for k, long in enumerate(top):
             for j, short in enumerate(top):
@@ -300,7 +300,7 @@ class EM:
         """(prior, likelihood) of the E-step: the memberships before; or, when polishing, shares and applicability."""
         if not self._polishing:
             return z, likelihood
-        applies = np.stack([state.fitted[self._top(state)[0]].table.applies for state in states], axis=1)
+        applies = np.stack([state.fitted[self._top(state)[0]].matrix.applies for state in states], axis=1)
         barred = ~applies & applies.any(axis=1, keepdims=True)
         share = self.weights @ z / self.weights.sum()
         return np.broadcast_to(share, z.shape), np.where(barred, -np.inf, likelihood)

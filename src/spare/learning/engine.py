@@ -5,20 +5,23 @@
 3. Candidates run side by side on a pool of threads, one each: XLA releases the interpreter lock, matrix products
    stay single-threaded, memory is bounded by the number of threads, and each result is the same whatever the
    number of threads.
+
+`descend` is the loop of every network that is trained with early stopping, the graph network's included.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from spare.language.kinds import Leaf, Normal, by_leaf
 from spare.learning.presets import Phase, Training
 from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
@@ -65,12 +68,10 @@ class Batches(NamedTuple):
 
 
 class Nets(NamedTuple):
-    """Mean and variance network with the state of their optimisers; a shared one is `mean`, and `variance` is None."""
+    """A mean network and a variance network, or a residual one for both, which is `mean`; then `variance` is None."""
 
     mean: Network
     variance: Network | None
-    mean_state: Any
-    variance_state: Any
 
 
 class Moments(NamedTuple):
@@ -105,55 +106,54 @@ def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: Any = 0.0) 
 
 def initial_nets(training: Training, capacity: Capacity, sizes: tuple[int, int], rng: np.random.Generator) -> Nets:
     """Glorot-uniform weights for the real fan-in and fan-out (`sizes`), laid out in the padded shape."""
-    outputs = capacity.slots * capacity.quantities
-    heads = 2 if training.shared else 1
+    heads = 2 if training.residual else 1
 
-    def network() -> Any:
-        widths = (capacity.inputs, *training.hidden, heads * outputs)
+    def network() -> Network:
         fans = (sizes[0], *training.hidden, heads * sizes[1])
-        weights = []
-        for i in range(len(widths) - 1):
+        weights: list[Any] = []
+        for i in range(len(fans) - 1):
             limit = np.sqrt(6.0 / (fans[i] + fans[i + 1]))
-            weight = np.zeros((widths[i], widths[i + 1]), np.float32)
-            columns = real_outputs(widths[-1], sizes[1], heads) if i == len(widths) - 2 else slice(fans[i + 1])
-            weight[: fans[i], columns] = rng.uniform(-limit, limit, (fans[i], fans[i + 1]))
-            weights.append(weight)
-        biases: Any = tuple(np.zeros(w, np.float32) for w in widths[1:])
-        return Network(tuple(weights), biases, training.activation, training.shared)
+            weights.append(rng.uniform(-limit, limit, (fans[i], fans[i + 1])).astype(np.float32))
+        biases: list[Any] = [np.zeros(width, np.float32) for width in fans[1:]]
+        return Network(tuple(weights), tuple(biases), training.activation, training.residual)
 
-    if training.shared:
-        return Nets(network(), None, None, None)
-    mean, variance = network(), network()
-    return Nets(mean, variance, Moments.zero(mean), Moments.zero(variance))
+    first = padded_network(network(), capacity)
+    return Nets(first, None if training.residual else padded_network(network(), capacity))
 
 
-def grown(nets: Nets, parent: Nets, known: tuple[int, int]) -> Nets:
-    """Networks that first say what a parent says, which has the first `known` (inputs, outputs) of theirs.
-
-    W = 0 from further inputs; the weights to further outputs stay fresh.
-    """
-
-    def network(fresh: Network, old: Network) -> Network:
-        weights, biases = [np.array(one) for one in old.weights], [np.array(one) for one in old.biases]
-        weights[0][known[0] :] = 0.0
-        last = np.array(fresh.weights[-1])
-        columns = real_outputs(last.shape[1], known[1], 2 if fresh.skips else 1)
-        last[:, columns] = weights[-1][:, columns]
-        end = np.array(fresh.biases[-1])
-        end[columns] = biases[-1][columns]
-        return Network((*weights[:-1], last), (*biases[:-1], end), fresh.activation, fresh.skips)
-
-    mean = network(nets.mean, parent.mean)
-    variance = network(nets.variance, parent.variance) if nets.variance and parent.variance else None
-    return nets._replace(mean=mean, variance=variance)
+def padded_network(net: Network, capacity: Capacity) -> Network:
+    """The network with weights of 0 from inputs and to outputs that it does not have."""
+    columns, heads = _real_outputs(net, capacity), 2 if net.skips else 1
+    weights, biases = [np.asarray(part) for part in net.weights], [np.asarray(part) for part in net.biases]
+    first = np.zeros((capacity.inputs, weights[0].shape[1]), np.float32)
+    first[: len(weights[0])] = weights[0]
+    weights[0] = first
+    last = np.zeros((len(weights[-1]), heads * capacity.slots * capacity.quantities), np.float32)
+    last[:, columns] = weights[-1]
+    weights[-1], biases[-1] = last, np.zeros(last.shape[1], np.float32)
+    biases[-1][columns] = np.asarray(net.biases[-1])
+    return Network(tuple(weights), tuple(biases), net.activation, net.skips)  # type: ignore[arg-type]
 
 
-def real_outputs(width: int, outputs: int, heads: int) -> np.ndarray:
-    """Which columns of a padded last layer of that width are `outputs` real ones of each head."""
-    return np.concatenate([head * (width // heads) + np.arange(outputs) for head in range(heads)])
+def cut_network(net: Network, inputs: int, outputs: int) -> Network:
+    """A padded network without its padding: what `padded_network` was given."""
+    weights, biases = list(net.weights), list(net.biases)
+    weights[0] = weights[0][:inputs]
+    heads = 2 if net.skips else 1
+    width = len(biases[-1]) // heads
+    columns = np.concatenate([head * width + np.arange(outputs) for head in range(heads)])
+    weights[-1], biases[-1] = weights[-1][:, columns], biases[-1][columns]
+    return Network(tuple(weights), tuple(biases), net.activation, net.skips)
 
 
-def told(
+def _real_outputs(net: Network, capacity: Capacity) -> np.ndarray:
+    """Which columns of the padded last layer are the network's own: the first of each head."""
+    heads, width = 2 if net.skips else 1, capacity.slots * capacity.quantities
+    outputs = net.biases[-1].shape[-1] // heads
+    return np.concatenate([head * width + np.arange(outputs) for head in range(heads)])
+
+
+def answers(
     mean: Network, variance: Network | None, x: Any, shape: tuple[int, ...]
 ) -> tuple[Float[Array, "b S Q"], Float[Array, "b S Q"]]:
     """(means, raw variances) for many inputs x (b, D), each in that shape."""
@@ -167,33 +167,33 @@ def told(
 
 def outputs(nets: Nets, problem: Problem) -> tuple[Float[Array, "n S Q"], Float[Array, "n S Q"]]:
     """Mean and variance (with the resolution's share) of every row, in normalised units."""
-    mean, raw = told(nets.mean, nets.variance, problem.rows.x, problem.rows.y.shape)
+    mean, raw = answers(nets.mean, nets.variance, problem.rows.x, problem.rows.y.shape)
     return mean, bounded_variance(raw) + problem.floor
 
 
-def mean_loss(net: Network, rows: Rows, variance: Float[Array, "b S Q"]) -> Float[Array, " b"]:
-    """sum over slots and values of c (y - mu(x))² / (2 var), with the variance fixed."""
-    mean = jax.vmap(net)(rows.x).reshape(rows.y.shape)
-    return 0.5 * (rows.coefficient[:, :, None] * jnp.square(rows.y - mean) / variance).sum(axis=(1, 2))
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How values are trained: the schedule, and the leaf of each property."""
+
+    training: Training
+    leaves: tuple[Leaf, ...]
 
 
-def variance_loss(
-    net: Network, rows: Rows, squared: Float[Array, "b S Q"], floor: Float[Array, "S Q"]
-) -> Float[Array, " b"]:
-    """sum of c (r² / var(x) + log var(x)) / 2, with the squared residuals r² = (y - mu)² + spread fixed."""
-    variance = bounded_variance(jax.vmap(net)(rows.x).reshape(rows.y.shape)) + floor
-    return 0.5 * (rows.coefficient[:, :, None] * (squared / variance + jnp.log(variance))).sum(axis=(1, 2))
+def row_losses(
+    leaves: tuple[Leaf, ...], rows: Rows, mean: Float[Array, "b S Q"], variance: Float[Array, "b S Q"]
+) -> Float[Array, "b S Q"]:
+    """c times the loss of each value's leaf, but for constants; the variance contains resolution²."""
+    terms = by_leaf(leaves, lambda leaf, *parts: leaf.loss(*parts), rows.y, rows.spread, mean, variance)
+    return rows.coefficient[:, :, None] * terms
 
 
 def joint_loss(
-    nets: tuple[Network, Network | None], rows: Rows, floor: Float[Array, "S Q"], beta: float
+    nets: Nets, rows: Rows, floor: Float[Array, "S Q"], beta: float, leaves: tuple[Leaf, ...]
 ) -> Float[Array, " b"]:
-    """sum of stop(var^beta) c (((y - mu)² + spread) / var + log var) / 2; beta = 0 is the exact likelihood."""
-    mean, raw = told(*nets, rows.x, rows.y.shape)
+    """sum of stop(var^beta) c loss; beta = 0 is the exact likelihood."""
+    mean, raw = answers(nets.mean, nets.variance, rows.x, rows.y.shape)
     variance = bounded_variance(raw) + floor
-    squared = jnp.square(rows.y - mean) + rows.spread
-    terms = 0.5 * rows.coefficient[:, :, None] * (squared / variance + jnp.log(variance))
-    return (jax.lax.stop_gradient(variance**beta) * terms).sum(axis=(1, 2))
+    return (jax.lax.stop_gradient(variance**beta) * row_losses(leaves, rows, mean, variance)).sum(axis=(1, 2))
 
 
 def shuffled(
@@ -230,96 +230,135 @@ def _mean_over(index: Array, losses: Callable[[Array], Array]) -> Array:
     return (real * losses(jnp.maximum(index, 0))).sum() / jnp.maximum(real.sum(), 1.0)
 
 
-def alternate(phase: Phase, training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
-    """Minibatch Adam over the usable rows, for the one network that `phase` names."""
+def alternate(
+    phase: Phase, recipe: Recipe, nets: Nets, state: Moments, problem: Problem, batches: Batches
+) -> tuple[Network, Moments]:
+    """Minibatch Adam over the usable rows, for the one network that `phase` names; the other's answers are fixed.
+
+    Gaussians have the paper's losses, without what is constant: c (y - mu)² / (2 var) for the mean, and
+    c (r² / var + log var) / 2 for the variance, with squared residuals r² = (y - mu)² + spread.
+    """
     mean, variance = outputs(nets, problem)
-    learns_mean = phase == "mean"
-    fixed = variance if learns_mean else jnp.square(problem.rows.y - mean) + problem.rows.spread
+    squared = jnp.square(problem.rows.y - mean) + problem.rows.spread
+    leaves, learns_mean = recipe.leaves, phase == "mean"
+    gaussian = all(isinstance(leaf, Normal) for leaf in leaves)
 
     def objective(net: Network, index: Array) -> Array:
         def losses(index: Array) -> Array:
-            taken = _take(problem.rows, index)
-            if learns_mean:
-                return mean_loss(net, taken, fixed[index])
-            return variance_loss(net, taken, fixed[index], problem.floor)
+            rows = _take(problem.rows, index)
+            answer, weight = jax.vmap(net)(rows.x).reshape(rows.y.shape), rows.coefficient[:, :, None]
+            own = answer if learns_mean else bounded_variance(answer) + problem.floor
+            if gaussian and learns_mean:
+                return 0.5 * (weight * jnp.square(rows.y - own) / variance[index]).sum(axis=(1, 2))
+            if gaussian:
+                return 0.5 * (weight * (squared[index] / own + jnp.log(own))).sum(axis=(1, 2))
+            pair = (own, variance[index]) if learns_mean else (mean[index], own)
+            return row_losses(leaves, rows, *pair).sum(axis=(1, 2))
 
         return _mean_over(index, losses)
 
     def step(k: Array, carry: Any) -> Any:
         net, state = carry
-        return adam(net, jax.grad(objective)(net, batches.rows[k]), state, training.learning_rate)
+        return adam(net, jax.grad(objective)(net, batches.rows[k]), state, recipe.training.learning_rate)
 
-    start: Any = (nets.mean, nets.mean_state) if learns_mean else (nets.variance, nets.variance_state)
-    net, state = jax.lax.fori_loop(0, batches.steps, step, start)
-    if learns_mean:
-        return nets._replace(mean=net, mean_state=state)
-    return nets._replace(variance=net, variance_state=state)
+    return jax.lax.fori_loop(0, batches.steps, step, (nets.mean if learns_mean else nets.variance, state))
 
 
-def jointly(training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
-    """`steps` minibatches of beta-NLL on both networks; the weights with the best validation likelihood are kept."""
+Parameters = TypeVar("Parameters")
+
+
+class Descent(NamedTuple):
+    """How `descend` trains: learning rate at its start, weight decay, steps between two looks at validation."""
+
+    learning_rate: float
+    decay: Any
+    check_every: int
+
+
+def descend(
+    start: Parameters,
+    objective: Callable[[Parameters, Array], Array],
+    validate: Callable[[Parameters], Array],
+    batches: Batches,
+    how: Descent,
+) -> Parameters:
+    """Adam on `objective(parameters, rows of a minibatch)` at a rate that falls along a cosine.
+
+    `validate(parameters)` is looked at every so often, and the parameters with the smallest are the result; NaN stands
+    for "nothing to validate on": then the last ones are.
+    """
 
     def rate(k: Array) -> Array:
-        return 0.5 * training.learning_rate * (1.0 + jnp.cos(jnp.pi * k / batches.steps))
-
-    checkable = problem.check.coefficient.sum() > 0
-    decay = training.shrink / problem.count if training.shrink else 0.0
-
-    def objective(pair: Any, index: Array) -> Array:
-        return _mean_over(
-            index, lambda index: joint_loss(pair, _take(problem.rows, index), problem.floor, training.beta)
-        )
+        return 0.5 * how.learning_rate * (1.0 + jnp.cos(jnp.pi * k / batches.steps))
 
     def step(k: Array, carry: Any) -> Any:
-        pair, state, best, lowest = carry
-        gradients = jax.grad(objective)(pair, batches.rows[k])
-        pair, state = adam(pair, gradients, state, rate(k), decay)
+        now, state, best, lowest = carry
+        now, state = adam(now, jax.grad(objective)(now, batches.rows[k]), state, rate(k), how.decay)
 
         def check() -> Any:
-            loss = joint_loss(pair, problem.check, problem.floor, 0.0).sum()
-            better = ~checkable | (loss < lowest)
-            return jax.tree.map(lambda new, old: jnp.where(better, new, old), (pair, loss), (best, lowest))
+            loss = validate(now)
+            better = jnp.isnan(loss) | (loss < lowest)
+            return jax.tree.map(lambda new, old: jnp.where(better, new, old), (now, loss), (best, lowest))
 
-        due = ((k + 1) % training.check_every == 0) | (k + 1 == batches.steps)
+        due = ((k + 1) % how.check_every == 0) | (k + 1 == batches.steps)
         best, lowest = jax.lax.cond(due, check, lambda: (best, lowest))
-        return pair, state, best, lowest
+        return now, state, best, lowest
 
-    pair: Any = (nets.mean, nets.variance)
-    start = (pair, Moments.zero(pair, jnp), pair, jnp.asarray(jnp.inf, problem.rows.x.dtype))
-    best = jax.lax.fori_loop(0, batches.steps, step, start)[2]
-    return nets._replace(mean=best[0], variance=best[1])
+    carry = (start, Moments.zero(start, jnp), start, jnp.asarray(jnp.inf))
+    return jax.lax.fori_loop(0, batches.steps, step, carry)[2]
 
 
-def run_phase(phase: Phase, training: Training, nets: Nets, problem: Problem, batches: Batches) -> Nets:
-    """One phase of training."""
-    if phase == "joint":
-        return jointly(training, nets, problem, batches)
-    return alternate(phase, training, nets, problem, batches)
+def jointly(recipe: Recipe, nets: Nets, problem: Problem, batches: Batches) -> Nets:
+    """`steps` minibatches of beta-NLL on both networks; the weights with the best validation likelihood are kept."""
+    training, leaves = recipe.training, recipe.leaves
+    checkable = problem.check.coefficient.sum() > 0
+    decay = training.weight_decay / problem.count if training.weight_decay else 0.0
+
+    def objective(nets: Nets, index: Array) -> Array:
+        def losses(index: Array) -> Array:
+            return joint_loss(nets, _take(problem.rows, index), problem.floor, training.beta, leaves)
+
+        return _mean_over(index, losses)
+
+    def validate(nets: Nets) -> Array:
+        loss = joint_loss(nets, problem.check, problem.floor, 0.0, leaves).sum()
+        return jnp.where(checkable, loss, jnp.nan)
+
+    return descend(nets, objective, validate, batches, Descent(training.learning_rate, decay, training.check_every))
 
 
-def _phase_program(phase: Phase, training: Training, arguments: tuple[Any, ...]) -> Any:
-    alone = dataclasses.replace(training, members=1, checked=0)  # ensembles of any size share their programs
-    return PROGRAMS.get(phase, functools.partial(run_phase, phase, alone), arguments, alone)
+def _program(phase: Phase, recipe: Recipe, arguments: tuple[Any, ...]) -> Any:
+    # Ensembles of any size share their programs.
+    alone = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, members=1, most_held_out=0))
+    function = jointly if phase == "joint" else functools.partial(alternate, phase)
+    return PROGRAMS.get(phase, functools.partial(function, alone), arguments, alone)
 
 
-def _compile_ahead(training: Training, nets: Nets, problem: Problem, draws: Sequence[Batches]) -> None:
-    """Compile what the phases need side by side: the compiler uses one core per program."""
-    drawn: dict[Phase, Batches] = dict(zip(training.phases, draws, strict=True))
-    wanted = [functools.partial(_phase_program, phase, training, (nets, problem, drawn[phase])) for phase in drawn]
-    wanted.append(functools.partial(PROGRAMS.get, "outputs", outputs, (nets, problem)))
-    for _ in in_parallel(wanted):
-        pass
-
-
-def train(
-    training: Training, nets: Nets, problem: Problem, seed: int, effort: float = 1.0
-) -> tuple[Nets, np.ndarray, np.ndarray]:
-    """All phases for one predictor: (trained nets, mean, variance of every row), in normalised units."""
-    rng = np.random.default_rng(seed)
+def train_nets(recipe: Recipe, nets: Nets, problem: Problem, seed: int, effort: float = 1.0) -> Nets:
+    """All phases for one predictor; an `effort` below 1 is that share of each phase."""
+    training, rng = recipe.training, np.random.default_rng(seed)
     draws = [shuffled(phase, training, problem, rng, effort) for phase in training.phases]
-    _compile_ahead(training, nets, problem, draws)
+    states = {"mean": Moments.zero(nets.mean), "variance": Moments.zero(nets.variance)}
+
+    def arguments(phase: Phase, draw: Batches) -> tuple[Any, ...]:
+        return (nets, problem, draw) if phase == "joint" else (nets, states[phase], problem, draw)
+
+    first: dict[Phase, Batches] = dict(zip(training.phases, draws, strict=True))
+    wanted = [functools.partial(_program, phase, recipe, arguments(phase, first[phase])) for phase in first]
+    for _ in in_parallel([*wanted, functools.partial(PROGRAMS.get, "outputs", outputs, (nets, problem))]):
+        pass  # compiled side by side: the compiler uses one core per program
     for phase, draw in zip(training.phases, draws, strict=True):
-        arguments = (nets, problem, draw)
-        nets = jax.block_until_ready(_phase_program(phase, training, arguments)(*arguments))
+        given = arguments(phase, draw)
+        found = jax.block_until_ready(_program(phase, recipe, given)(*given))
+        if phase == "joint":
+            nets = found
+        else:
+            net, states[phase] = found
+            nets = nets._replace(**{phase: net})
+    return jax.tree.map(np.asarray, nets)
+
+
+def net_outputs(nets: Nets, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """`outputs`, compiled."""
     mean, variance = PROGRAMS.get("outputs", outputs, (nets, problem))(nets, problem)
-    return jax.tree.map(np.asarray, nets), np.asarray(mean), np.asarray(variance)
+    return np.asarray(mean), np.asarray(variance)

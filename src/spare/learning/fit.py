@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -13,10 +12,11 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.errors import FitError, UsageError
 from spare.language.domain import Domain
-from spare.learning.bindings import Pointing
-from spare.learning.cache import Memo
-from spare.learning.dataset import Extractor
+from spare.learning.bindings import Bindings
+from spare.learning.cache import TrainingCache
+from spare.learning.dataset import Dataset
 from spare.learning.em import Mixing
+from spare.learning.folds import fold_masks, split_weights
 from spare.learning.history import SearchResult
 from spare.learning.many import ManyResult, better_by_test, learn_rules
 from spare.learning.noise import default_variance
@@ -25,6 +25,7 @@ from spare.learning.problems import capacity_for
 from spare.learning.search import GreedySearch
 from spare.learning.train import Plan
 from spare.model.model import Model
+from spare.model.spec import FeatureSpec
 
 MOST_RULES = 6
 JUDGES = 3
@@ -55,7 +56,7 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     rules: int | Mixing | Literal["auto"] = 1,
     threads: int | None = None,
     listener: Callable[[str], Any] | None = None,
-    memo: Memo | None = None,
+    cache: TrainingCache | None = None,
     **search: Any,
 ) -> FitResult:
     """Learn a model from experience: one search per action template (sections 4.1 to 4.3 of the paper).
@@ -70,7 +71,7 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
     data, notes = prepare(domain, experience)
     domain = data.domain
-    task = Task(chosen, seed, threads, memo)
+    task = Task(chosen, seed, threads, cache)
     results: list[SearchResult | ManyResult] = []
     for index, action in enumerate(domain.actions):
         rows = np.flatnonzero(data.action == index)
@@ -127,35 +128,11 @@ def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[st
     return data, notes
 
 
-def make_extractor(data: Experience, action: str, chosen: Preset) -> Extractor:
-    """The extractor of one action's transitions under a preset."""
-    roles = len(data.domain.action(action).objects)
-    changes = data.domain.periodic | (chosen.targets == "change")
+def make_dataset(data: Experience, action: str, chosen: Preset) -> Dataset:
+    """The dataset of one action's transitions under a preset."""
     framed = chosen.framed and data.domain.action(action).frame is not None
-    return Extractor(Pointing(data, roles), action, chosen.input_names(data.domain), changes, framed)
-
-
-def split_weights(weights: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(training, validation) weights: a `share` of the samples, drawn by seed, is held out."""
-    n = len(weights)
-    held = round(share * n)
-    if held < 1 or held >= n:
-        least = next(k for k in itertools.count(2) if 1 <= round(share * k) < k)
-        raise FitError(
-            f"{n} samples cannot be split into training and {share:.0%} validation; at least {least} are needed"
-        )
-    chosen = fold_masks(n, share, 1, seed)[0]
-    return np.where(chosen, 0.0, weights), np.where(chosen, weights, 0.0)
-
-
-def fold_masks(n: int, share: float, folds: int, seed: int) -> np.ndarray:
-    """(F, n): one after another, each fold holds out a `share` of the samples, in an order drawn by seed."""
-    held = round(share * n)
-    order = np.random.default_rng([seed, 15]).permutation(n)
-    masks = np.zeros((folds, n), bool)
-    for k, mask in enumerate(masks):
-        mask[np.take(order, np.arange(k * held, (k + 1) * held), mode="wrap")] = True
-    return masks
+    features = FeatureSpec(chosen.input_names(data.domain), framed)
+    return Dataset(Bindings(data, action), features, data.domain.targets(chosen.targets == "change"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,43 +142,43 @@ class Task:
     preset: Preset
     seed: int
     threads: int | None = None
-    memo: Memo | None = None
+    cache: TrainingCache | None = None
 
     def plan(
-        self, data: Experience, extractor: Extractor, members: int | None = None, training: Training | None = None
+        self, data: Experience, dataset: Dataset, members: int | None = None, training: Training | None = None
     ) -> Plan:
         """The plan for all of `data`: `members` networks (as many as the search has folds), trained so (as candidates).
 
-        Each holds out the search's validation share, or what `training.checked` says if that is less.
+        Each holds out the search's validation share, or what `training.most_held_out` says if that is less.
         """
-        search, capacity = self.preset.search, capacity_for(extractor, self.preset.search.max_references)
+        search, capacity = self.preset.search, capacity_for(dataset, self.preset.search.max_references)
         count = members or search.folds_for(len(data))
         training = dataclasses.replace(training or self.preset.training, members=count)
         share = search.validation
-        if training.checked:
-            share = min(share, training.checked / len(data))
+        if training.most_held_out:
+            share = min(share, training.most_held_out / len(data))
         weights = split_weights(data.weights, share, self.seed)
         chosen = dataclasses.replace(self.preset, training=training)
         held = None
         if count > 1 and search.folds != 1:
             held = fold_masks(len(data), share, count, self.seed)
             weights = (data.weights, np.where(held.any(axis=0), data.weights, 0.0))
-        return Plan(chosen, *weights, capacity, self.seed, self.threads, memo=self.memo, folds=held)
+        return Plan(chosen, *weights, capacity, self.seed, self.threads, cache=self.cache, folds=held)
 
-    def judging(self, data: Experience, extractor: Extractor) -> Plan | None:
+    def judging(self, data: Experience, dataset: Dataset) -> Plan | None:
         """The plan by which inputs and targets are chosen, if the preset's refines what it found."""
         search = self.preset.search
         if not search.refine:
             return None
         members = 1 if search.folds == 1 else max(JUDGES, search.folds_for(len(data)))
-        return self.plan(data, extractor, members, self.preset.judging())
+        return self.plan(data, dataset, members, self.preset.judging())
 
-    def finish(self, data: Experience, extractor: Extractor) -> Plan | None:
+    def finish(self, data: Experience, dataset: Dataset) -> Plan | None:
         """The plan for the rules that were found, if the preset's ensemble is another, or larger than the search's."""
         members = self.preset.last.members
         if self.preset.final is None and members <= self.preset.search.folds_for(len(data)):
             return None
-        return self.plan(data, extractor, members, self.preset.last)
+        return self.plan(data, dataset, members, self.preset.last)
 
     def learn(
         self, data: Experience, action: str, rules: int | Mixing | Literal["auto"], view: Any = None
@@ -212,14 +189,14 @@ class Task:
         mixing = rules if isinstance(rules, Mixing) else Mixing(rules)
         if mixing.rules > 1 and self.preset != self.preset.for_many():
             return dataclasses.replace(self, preset=self.preset.for_many()).learn(data, action, mixing, view)
-        extractor = make_extractor(data, action, self.preset)
+        dataset = make_dataset(data, action, self.preset)
         # EM trains the same shells again and again: one fold is enough there.
-        plan = self.plan(data, extractor, None if mixing.rules == 1 else 1)
+        plan = self.plan(data, dataset, None if mixing.rules == 1 else 1)
         if mixing.rules == 1:
             heard = view.stage("search") if hasattr(view, "stage") else view
-            plans = (plan, self.judging(data, extractor), self.finish(data, extractor))
-            return GreedySearch(extractor, plans, heard).run()
-        return learn_rules(extractor, plan, mixing, view, finish=self.finish(data, extractor))
+            plans = (plan, self.judging(data, dataset), self.finish(data, dataset))
+            return GreedySearch(dataset, plans, heard).run()
+        return learn_rules(dataset, plan, mixing, view, finish=self.finish(data, dataset))
 
     def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:
         """Add rules while held-out samples are explained better for it; then learn again from all samples."""
@@ -237,5 +214,5 @@ class Task:
 def _default(data: Experience, results: Sequence[SearchResult | ManyResult]) -> np.ndarray:
     """Sigma_default of the whole model: that of the only search, or the empirical one over all transitions."""
     if len(results) == 1:
-        return np.asarray(results[0].model.default_variance)
+        return np.asarray(results[0].model.noise.variance)
     return default_variance(data, np.ones(len(data.values), bool), data.weights)

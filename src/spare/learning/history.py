@@ -62,7 +62,7 @@ class SearchResult:
     fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth, pruning
     and exchanges of sets; explored: every candidate that was trained, inner searches included; losses (n,): -log p of
     every sample under the result, whether its rule applies or not. Losses are of each value alone: what objects do
-    together is learned when the lists are found, and left out of them.
+    copula is learned when the lists are found, and left out of them.
     """
 
     action: str

@@ -2,7 +2,7 @@
 
 1. EM gives every rule a heaviest shell and every sample a membership.
 2. Rules that say the same (the same lists) are merged, and their memberships added.
-3. Each is trained once more on its samples; together, with the default covariance, they are the model.
+3. Each is trained once more on its samples; copula, with the default covariance, they are the model.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.references import Shell
-from spare.learning.dataset import Extractor
+from spare.learning.dataset import Dataset
 from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
 from spare.learning.history import SearchResult
 from spare.learning.mixtures import MixtureModel, MixtureRule
-from spare.learning.noise import default_variance, plain_rest
-from spare.learning.statistics import paired_improvement
+from spare.learning.noise import default_variance, noise_log_prob
+from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.learning.train import Fitted, Plan, fit_jobs
+from spare.model.distributions import firing, mix_rules
 from spare.model.model import Model
+from spare.model.noise import DefaultNoise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,7 @@ class RuleShare:
 
 @dataclasses.dataclass(frozen=True)
 class ManyResult:
-    """K rules learned together.
+    """K rules learned copula.
 
     model: one transition rule per distinct shell; mixture: the mixture rules as EM left them; memberships (n, K) of
     the samples that were learned from, merged as the rules were; history: one `Iteration` per step from the start.
@@ -52,7 +54,7 @@ class ManyResult:
 
 
 def learn_rules(
-    extractor: Extractor,
+    dataset: Dataset,
     plan: Plan,
     mixing: Mixing,
     listener: EMListener | None = None,
@@ -63,7 +65,7 @@ def learn_rules(
 
     `finish` is how the rules are trained in the end, if otherwise than in EM.
     """
-    em = EM(extractor, plan, mixing, listener, start)
+    em = EM(dataset, plan, mixing, listener, start)
     starts = em.starts()
     runs, failure = [], None
     for number, one in enumerate(starts):
@@ -80,10 +82,10 @@ def learn_rules(
     _, fitted, merged, z, states, history = max(runs, key=lambda run: run[0])
     order = np.argsort(-(em.weights @ merged), kind="stable")
     fitted, merged = [fitted[j] for j in order], merged[:, order]
-    model = Model(extractor.experience.domain, [f.rule(extractor) for f in fitted], _default(extractor, plan, fitted))
+    model = Model(dataset.experience.domain, [f.rule(dataset) for f in fitted], _default(dataset, plan, fitted))
     shares = tuple(_share(em.weights, merged[:, j], fitted[j]) for j in range(len(fitted)))
-    mixture = _mixture(extractor, em, z, states)
-    return ManyResult(extractor.action, model, mixture, shares, merged, tuple(history), em.single)
+    mixture = _mixture(dataset, em, z, states)
+    return ManyResult(dataset.action, model, mixture, shares, merged, tuple(history), em.single)
 
 
 def _trained(
@@ -96,8 +98,8 @@ def _trained(
     A model uses, for each sample, the most specific rule that applies, whatever EM thought of the sample; a rule that
     was not shown all it will be used for can be far off there.
     """
-    applies = np.stack([em.extractor.table(shell, shell).applies for shell in shells], axis=1)
-    fires = _fires(applies, np.array([1 + len(shell) for shell in shells]))
+    applies = np.stack([em.dataset.matrix(shell, shell).applies for shell in shells], axis=1)
+    fires = firing(np.where(applies, np.array([1 + len(shell) for shell in shells]), 0).T).T
     best: tuple[float, list[Fitted], np.ndarray] | None = None
     for memberships in (z, _as_used(z, fires)):
         covered = all(_covers(em, shell, memberships[:, j]) for j, shell in enumerate(shells))
@@ -108,7 +110,7 @@ def _trained(
         for j, shell in enumerate(shells):
             own = dataclasses.replace(em.rule_plan(memberships[:, j], j, base=finish), bystanders=0.0)
             jobs.append(((shell, shell), own))
-        fitted = fit_jobs(em.extractor, jobs, em.plan.threads)
+        fitted = fit_jobs(em.dataset, jobs, em.plan.threads)
         score = _score(em, fitted, fires)
         if best is None or score > best[0]:
             best = score, fitted, memberships
@@ -118,18 +120,10 @@ def _trained(
 
 def _score(em: EM, fitted: Sequence[Fitted], fires: np.ndarray) -> float:
     """Mean log p of the validation samples under the model of these rules; by its default where none of them fires."""
-    data = em.extractor.experience
-    still = plain_rest(_default(em.extractor, em.plan, fitted)).log_prob(data)
-    terms = np.stack([np.where(fires[:, j], one.log_prob, -np.inf) for j, one in enumerate(fitted)])
-    joint = np.logaddexp.reduce(terms, axis=0) - np.log(np.maximum(fires.sum(axis=1), 1))
-    used = em.plan.validation > 0
-    return float(em.plan.validation[used] @ np.where(fires.any(axis=1), joint, still)[used] / em.plan.validation.sum())
-
-
-def _fires(applies: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """Which rules a model uses for each sample, (n, K): those that apply with the highest score."""
-    scores = np.where(applies, score, 0)
-    return (scores > 0) & (scores == scores.max(axis=1, keepdims=True))
+    data = em.dataset.experience
+    default = noise_log_prob(DefaultNoise(_default(em.dataset, em.plan, fitted)), data)
+    terms = np.stack([*(one.log_prob for one in fitted), default])
+    return weighted_mean(mix_rules(fires.T, np.nan_to_num(terms)), em.plan.validation)
 
 
 def _as_used(z: np.ndarray, fires: np.ndarray) -> np.ndarray:
@@ -158,38 +152,38 @@ def _merge(em: EM, z: np.ndarray, shells: Sequence[Shell]) -> tuple[list[Shell],
 def _covers(em: EM, shell: Shell, column: np.ndarray) -> bool:
     """Whether the shell applies to a training sample that has more than a negligible membership."""
     mine = (column >= NEGLIGIBLE * column.max()) & (em.plan.training > 0)
-    return bool((em.extractor.table(shell, shell).applies & mine).any())
+    return bool((em.dataset.matrix(shell, shell).applies & mine).any())
 
 
-def _default(extractor: Extractor, plan: Plan, fitted: Sequence[Fitted]) -> np.ndarray:
+def _default(dataset: Dataset, plan: Plan, fitted: Sequence[Fitted]) -> np.ndarray:
     """Sigma_default: squared deviations in the training samples that no rule covers (in all, if each is covered)."""
-    covered = np.any([f.table.applies for f in fitted], axis=0)
+    covered = np.any([f.matrix.applies for f in fitted], axis=0)
     used = plan.training > 0
     rows = used & ~covered if (used & ~covered).any() else used
-    return default_variance(extractor.experience, np.repeat(rows, extractor.experience.counts), plan.training)
+    return default_variance(dataset.experience, np.repeat(rows, dataset.experience.counts), plan.training)
 
 
 def _share(weights: np.ndarray, column: np.ndarray, fitted: Fitted) -> RuleShare:
     """The typical sample is the one with median likelihood among those that belong to the rule and that it covers."""
-    mine = np.flatnonzero(fitted.table.applies & (column > 0.5) & (weights > 0))
+    mine = np.flatnonzero(fitted.matrix.applies & (column > 0.5) & (weights > 0))
     if not len(mine):
-        mine = np.flatnonzero(fitted.table.applies)
+        mine = np.flatnonzero(fitted.matrix.applies)
     ranked = mine[np.argsort(fitted.log_prob[mine], kind="stable")]
-    return RuleShare(fitted.table.gamma, float(weights @ column / weights.sum()), int(ranked[len(ranked) // 2]))
+    return RuleShare(fitted.matrix.gamma, float(weights @ column / weights.sum()), int(ranked[len(ranked) // 2]))
 
 
-def _mixture(extractor: Extractor, em: EM, z: np.ndarray, states: Sequence[RuleState]) -> MixtureModel:
+def _mixture(dataset: Dataset, em: EM, z: np.ndarray, states: Sequence[RuleState]) -> MixtureModel:
     """The mixture rules as models; each part has the empty-lists rule behind it."""
-    domain = extractor.experience.domain
+    domain = dataset.experience.domain
     rules = []
     for state in states:
-        empty = state.fitted[em.empty].rule(extractor)
+        empty = state.fitted[em.empty].rule(dataset)
         parts = []
         for shell in state.shells.top(em.mixing.kappa):
             if shell in state.fitted:
-                own = [] if shell == em.empty else [state.fitted[shell].rule(extractor)]
-                parts.append((shell, Model(domain, [*own, empty], state.fitted[em.empty].default_variance)))
-        rules.append(MixtureRule(extractor.action, state.shells, tuple(parts)))
+                own = [] if shell == em.empty else [state.fitted[shell].rule(dataset)]
+                parts.append((shell, Model(domain, [*own, empty], state.fitted[em.empty].noise)))
+        rules.append(MixtureRule(dataset.action, state.shells, tuple(parts)))
     priors = em.weights @ z / em.weights.sum()
     return MixtureModel(domain, tuple(rules), tuple(priors.tolist()))
 

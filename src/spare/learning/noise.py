@@ -1,71 +1,38 @@
-"""What a rule expects of the objects that it does not predict: they stay, but for surprises.
+"""Fitting what is expected of the objects that a rule does not predict: `DefaultNoise`.
 
-The paper's rest is N(s, v) with v in closed form. One object that moves although no slot holds it then either costs
-thousands of nats or makes v large for all others, so a rest may have a second, wide Gaussian with a small share.
+The paper's is N(s, v) with v in closed form. One object that moves although no slot holds it then either costs
+thousands of nats or makes v large for all others, so there may be outliers: a wide Gaussian with a small share.
 """
 
 from __future__ import annotations
-
-import dataclasses
 
 import numpy as np
 
 from spare.data.experience import Experience
 from spare.errors import FitError
-from spare.model.density import Still
+from spare.learning.dataset import LARGEST
+from spare.model.noise import DefaultNoise
 
-LARGEST = 1e15
-ROUNDS = 60
+EM_STEPS = 60
 """Steps of EM for the two Gaussians; both have mean 0, so it settles fast."""
 FIRST_SHARE = 0.05
-
-
-@dataclasses.dataclass(frozen=True)
-class Rest:
-    """v (Q,), and (share, variance) of surprises, (Q,) each, or None; variances exclude resolution².
-
-    `plain` (Q,) is the paper's v, with surprises or without: how far what the rule leaves out moves.
-    """
-
-    variance: np.ndarray
-    plain: np.ndarray
-    surprises: tuple[np.ndarray, np.ndarray] | None = None
-
-    def still(self, resolutions: np.ndarray) -> Still:
-        """The same as a density over changes, resolution² included."""
-        narrow = self.variance + resolutions**2
-        if self.surprises is None:
-            return Still(narrow)
-        share, variance = self.surprises
-        return Still(narrow, share, variance + resolutions**2)
-
-    def log_values(self, moved: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
-        """log p of changes (R, Q), float64."""
-        still = self.still(resolutions)
-        narrow = _log_normal(moved, still.narrow)
-        if still.share is None:
-            return narrow
-        return np.logaddexp(np.log1p(-still.share) + narrow, np.log(still.share) + _log_normal(moved, still.wide))
-
-    def log_prob(self, experience: Experience) -> np.ndarray:
-        """log p of every transition (n,), if all of its objects are at rest."""
-        values = self.log_values(changes(experience), experience.domain.resolutions).sum(axis=1)
-        return np.add.reduceat(values, experience.offsets[:-1])
-
-
-def plain_rest(variance: np.ndarray) -> Rest:
-    """N(s, v)."""
-    return Rest(variance, variance)
-
-
-def _log_normal(moved: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return -0.5 * (np.square(moved) / variance + np.log(2 * np.pi * variance))
 
 
 def changes(experience: Experience) -> np.ndarray:
     """s' - s of every object row and changeable property, float64 (R, Q)."""
     dynamic = list(experience.domain.dynamic)
     return experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
+
+
+def noise_log_values(noise: DefaultNoise, experience: Experience) -> np.ndarray:
+    """log p of every object row and changeable property under the default noise, float64 (R, Q)."""
+    domain = experience.domain
+    return noise.resolved(domain.resolutions).log_density(changes(experience), domain.leaves)
+
+
+def noise_log_prob(noise: DefaultNoise, experience: Experience) -> np.ndarray:
+    """log p of every transition (n,), if no rule predicts any of its objects."""
+    return np.add.reduceat(noise_log_values(noise, experience).sum(axis=1), experience.offsets[:-1])
 
 
 def default_variance(
@@ -85,24 +52,24 @@ def default_variance(
     return np.maximum(weight @ np.square(moved) / total - experience.domain.resolutions**2, 0.0)
 
 
-def fit_rest(
-    experience: Experience, still: np.ndarray, weights: np.ndarray, *, bystanders: float = 0.0, surprises: bool = False
-) -> Rest:
-    """The rest of the object rows `still`; with `surprises` by EM for two Gaussians of mean 0, value by value.
+def fit_noise(
+    experience: Experience, still: np.ndarray, weights: np.ndarray, *, bystanders: float = 0.0, outliers: bool = False
+) -> DefaultNoise:
+    """The default noise of the object rows `still`; with `outliers` by EM for two Gaussians of mean 0, value by value.
 
     A prior keeps both alive: one imagined object that stayed, and one that moved as far as all objects do on average,
     those that rules predict included.
     """
     plain = default_variance(experience, still, weights, bystanders)
-    if not surprises:
-        return plain_rest(plain)
+    if not outliers:
+        return DefaultNoise(plain)
     every = np.repeat(weights, experience.counts)
     overall = default_variance(experience, np.ones(len(every), bool), weights)
     weight = np.where(still, every, 0.0)[:, None]
     one = float(weights[weights > 0].mean())
     squares, floor = np.square(changes(experience)), experience.domain.resolutions**2
     narrow, wide, share = np.zeros_like(overall), overall, np.full_like(overall, FIRST_SHARE)
-    for _ in range(ROUNDS):
+    for _ in range(EM_STEPS):
         far, near = wide + floor, narrow + floor
         odds = np.log(share / (1 - share)) + 0.5 * (squares * (1 / near - 1 / far) + np.log(near / far))
         moving = weight * 0.5 * (1 + np.tanh(0.5 * odds))
@@ -111,4 +78,4 @@ def fit_rest(
         narrow = np.maximum((staying * squares).sum(axis=0) / (rest + one) - floor, 0.0)
         wide = np.maximum(((moving * squares).sum(axis=0) + one * (overall + floor)) / (total + one) - floor, narrow)
         share = np.clip((total + one) / (total + rest + 2 * one), 1e-6, 0.5)
-    return Rest(narrow, plain, (share, wide))
+    return DefaultNoise(narrow, share, wide)

@@ -30,16 +30,17 @@ class Training:
     value's loss by variance^`beta` (beta-NLL, gradients stopped: no value is given up for lost early on), checks the
     validation rows every `check_every` steps and keeps the best weights.
 
-    `shrink`       every step of a joint phase takes rate x shrink / rows of each weight away (rows to train on, mirror
-                   images included): the same prior for any number of samples
-    `checked`      members of an ensemble hold out at most so many samples; 0: the share that the search holds out
-    `shared`       one residual network for mean and variance (see `Network`), whose hidden layers are 3, 5, 7, ... of
-                   one width; it needs joint phases. Otherwise each has its own, as in the paper
-    `set_targets`  mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
-                   every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar and variance s²
-    `surprises`    objects that a rule does not predict may move after all: a second, wide Gaussian (see `rest.py`)
-    `together`     objects that a rule does predict may move with each other (see `together.py`); without it, as in the
-                   paper, each value is for itself
+    `weight_decay`   every step of a joint phase takes rate x weight_decay / rows of each weight away (rows to train on,
+                     mirror images included): the same prior for any number of samples
+    `most_held_out`  members of an ensemble hold out at most so many samples; 0: the share that the search holds out
+    `family`         what is trained (see `families.py`): networks, one for means and one for variances, as in the
+                     paper; residual, one for both (see `Network`), whose hidden layers are 3, 5, 7, ... of one width,
+                     and which needs joint phases; or one that was registered
+    `set_targets`    mean: a set's target is the mean of its members, as the paper trained; exact: the likelihood of
+                     every member, m ((ybar - mu)² + s²) / var + m log var for m members with mean ybar, variance s²
+    `outliers`       objects that a rule does not predict may be outliers (see `noise.py`)
+    `copula`         errors about objects that a rule does predict may be correlated (see `copula.py`); without it, as
+                     in the paper, values are independent
     """
 
     hidden: tuple[int, ...] = (150, 150)
@@ -49,15 +50,15 @@ class Training:
     steps: int = 1500
     check_every: int = 25
     beta: float = 0.5
-    shrink: float = 0.0
+    weight_decay: float = 0.0
     batch: int = 32
     learning_rate: float = 1e-3
     set_targets: Literal["mean", "exact"] = "exact"
     members: int = 1
-    surprises: bool = False
-    together: bool = False
-    shared: bool = False
-    checked: int = 0
+    outliers: bool = False
+    copula: bool = False
+    family: str = "networks"
+    most_held_out: int = 0
 
     def __post_init__(self) -> None:
         if (
@@ -67,12 +68,17 @@ class Training:
             raise DefinitionError("training: hidden sizes, epochs, batch, members and phases must be at least 1")
         if not 0 < self.learning_rate < 1:
             raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
-        if not (0 <= self.shrink < math.inf and self.checked >= 0):
-            raise DefinitionError("training: shrink and checked must be 0 or more")
+        if not (0 <= self.weight_decay < math.inf and self.most_held_out >= 0):
+            raise DefinitionError("training: weight_decay and most_held_out must be 0 or more")
         if self.activation not in ACTIVATIONS:
             raise DefinitionError(one_of("activation", self.activation, ACTIVATIONS))
-        if self.shared and not ({*self.phases} == {"joint"} and may_skip(self.hidden)):
-            raise DefinitionError("training: a shared network needs joint phases, and 3, 5, 7, ... equal hidden layers")
+        if self.residual and not ({*self.phases} == {"joint"} and may_skip(self.hidden)):
+            raise DefinitionError("training: a residual network needs joint phases and 3, 5, ... equal hidden layers")
+
+    @property
+    def residual(self) -> bool:
+        """Whether one residual network gives means and variances."""
+        return self.family == "residual"
 
     def shortened(self) -> Training:
         """The schedule for networks that start almost right: the last mean phase, or a quarter of the steps."""
@@ -93,11 +99,10 @@ class Search:
     `folds`         how many times each candidate is trained, each time with other samples held out: losses and tests
                     then rest on `folds` times as many samples, and no sample is judged by a network that saw it;
                     auto: as many as bring the judged samples to 150, at most 6
-    `ridge`         how many candidates of a growing round are trained, at most: those with the best outlook by ridge
-                    regression on random features, which takes milliseconds (see `ridge.py`). 0: all
-    `screen`        the share of the training that each candidate of a round gets, on one fold; the best four are then
-                    trained in full and judged. 1 with one fold: all are trained in full
-    `warm`          candidates of a heat start from the networks of the list that they extend, with half the training
+    `ridge`         how many candidates of a growing round are trained, at most: those that ridge regression on random
+                    features, which takes milliseconds, ranks first (see `screen.py`). 0: all
+    `halving`       the share of the training that each candidate of a round gets first, on one fold; the best four are
+                    then trained in full and judged. 1 with one fold: all are trained in full
     `delta`         same: Delta = Gamma; interleaved: each round extends Gamma, Delta or both; nested: a search for
                     Gamma inside each step of a search for Delta
     `refine`        when the lists are found: which properties are better predicted as new values and which as changes,
@@ -112,8 +117,7 @@ class Search:
     prune: bool = True
     folds: int | Literal["auto"] = 1
     ridge: int = 0
-    screen: float = 1.0
-    warm: bool = False
+    halving: float = 1.0
     delta: Delta = "same"
     refine: bool = False
 
@@ -126,8 +130,8 @@ class Search:
             raise DefinitionError(f"folds must be 'auto', or at least 1 and fit into the data, got {self.folds}")
         if self.ridge < 0:
             raise DefinitionError(f"ridge must be 0 or more, got {self.ridge}")
-        if not 0 < self.screen <= 1:
-            raise DefinitionError(f"screen must be a share of the training, above 0 and at most 1, got {self.screen}")
+        if not 0 < self.halving <= 1:
+            raise DefinitionError(f"halving must be a share of the training, above 0 and at most 1, got {self.halving}")
         if not 0 < self.alpha < 1:
             raise DefinitionError(f"alpha must be between 0 and 1, got {self.alpha}")
         for value, names in ((self.stop, ("paper", "paired")), (self.inapplicable, ("empty", "covariance"))):
@@ -172,16 +176,16 @@ class Preset:
         """Networks like those of the ensemble, on the schedule of the candidates: to choose inputs and targets by."""
         mine = self.training
         schedule = {"steps": mine.steps, "epochs": mine.epochs, "learning_rate": mine.learning_rate}
-        return dataclasses.replace(self.last, checked=0, together=False, **schedule)
+        return dataclasses.replace(self.last, most_held_out=0, copula=False, **schedule)
 
     def for_many(self) -> Preset:
         """The same for rules that compete for samples.
 
-        An object that a rule leaves out must cost it dearly there, so there are no surprises; all rules see their
-        inputs in the same way; candidates are screened by training them for a while, and the networks of the ensemble
-        are those of the candidates, with which EM was measured.
+        An object that a rule leaves out must cost it dearly there, so there are no outliers; all rules see their
+        inputs in the same way; candidates are screened by successive halving, and the networks of the ensemble are
+        those of the candidates, with which EM was measured.
         """
-        training = dataclasses.replace(self.training, surprises=False, together=False)
+        training = dataclasses.replace(self.training, outliers=False, copula=False)
         schedule = ("steps", "epochs", "learning_rate", "members")
         final = self.final and dataclasses.replace(training, **{name: getattr(self.final, name) for name in schedule})
         search = dataclasses.replace(self.search, refine=False, ridge=0)
@@ -202,8 +206,8 @@ PRESETS = {
     ),
     "default": Preset(
         "default",
-        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, surprises=True),
-        Search(folds="auto", ridge=2, screen=1 / 3, refine=True),
+        Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, outliers=True),
+        Search(folds="auto", ridge=2, halving=1 / 3, refine=True),
         targets="change",
         final=Training(
             hidden=(64,) * 5,
@@ -212,12 +216,12 @@ PRESETS = {
             steps=3750,
             learning_rate=4e-3,
             beta=0.25,
-            shrink=50.0,
+            weight_decay=50.0,
             members=5,
-            surprises=True,
-            together=True,
-            shared=True,
-            checked=50,
+            outliers=True,
+            copula=True,
+            family="residual",
+            most_held_out=50,
         ),
     ),
 }

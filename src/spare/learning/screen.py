@@ -3,7 +3,7 @@
 1. Features of x: itself, and cosines of random projections (about a Gaussian kernel).
 2. Ridge regression of every output on them. What it says of each sample when that one is left out comes from one
    singular value decomposition; the penalty is the one with which it is wrong least.
-3. -log p of every sample with Gaussians of constant variance around that, and what is not predicted at rest.
+3. -log p of every sample with Gaussians of constant variance around that, and default noise for what is not predicted.
 
 This takes milliseconds where training takes seconds, and ranks the candidates of a round well enough that only the
 best few need to be trained.
@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from spare.language.references import Shell
-from spare.learning.dataset import Extractor, Table
-from spare.learning.noise import changes, fit_rest
+from spare.learning.dataset import Dataset, DesignMatrix
+from spare.learning.noise import fit_noise, noise_log_values
 from spare.learning.statistics import weighted_mean
 from spare.learning.train import Pair, Plan
 
@@ -26,11 +26,11 @@ MOST = 2000
 PENALTIES = 10.0 ** np.arange(-2, 5)
 
 
-class Outlook:
+class RidgeScreen:
     """About how well lists would do in a plan, remembered."""
 
-    def __init__(self, extractor: Extractor, plan: Plan) -> None:
-        self._extractor, self._plan = extractor, plan
+    def __init__(self, dataset: Dataset, plan: Plan) -> None:
+        self._extractor, self._plan = dataset, plan
         self._known: dict[Pair, np.ndarray] = {}
 
     def loss(self, pair: Pair) -> float:
@@ -43,29 +43,29 @@ class Outlook:
 
     def _losses(self, pair: Pair) -> np.ndarray:
         if pair not in self._known:
-            table, preset = self._extractor.table(*pair), self._plan.preset
+            matrix, preset = self._extractor.matrix(*pair), self._plan.preset
             self._known[pair] = ridge_losses(
-                self._extractor, table, self._plan.training, surprises=preset.training.surprises
+                self._extractor, matrix, self._plan.training, outliers=preset.training.outliers
             )
         return self._known[pair]
 
 
-def ridge_losses(extractor: Extractor, table: Table, training: np.ndarray, *, surprises: bool) -> np.ndarray:
+def ridge_losses(dataset: Dataset, matrix: DesignMatrix, training: np.ndarray, *, outliers: bool) -> np.ndarray:
     """About -log p(s' | s, a) of every sample to train on, (n,); NaN where the rule does not apply, or beyond MOST."""
-    rows = np.flatnonzero(table.applies & (training > 0))[:MOST]
+    rows = np.flatnonzero(matrix.applies & (training > 0))[:MOST]
     losses = np.full(len(training), np.nan)
     if len(rows) < 3:
         return losses
     weight = training[rows] / training[rows].mean()
-    y = table.y[rows].reshape(len(rows), -1)
-    left = left_out(_features(table.x[rows]), y, weight).reshape(table.y[rows].shape)
-    squares = np.square(left) + table.spread[rows]
-    share = _shares(extractor, table)[rows][:, :, None]
+    y = matrix.y[rows].reshape(len(rows), -1)
+    left = left_out(_features(matrix.x[rows]), y, weight).reshape(matrix.y[rows].shape)
+    squares = np.square(left) + matrix.spread[rows]
+    share = _shares(dataset, matrix)[rows][:, :, None]
     total = np.maximum((weight[:, None, None] * share).sum(axis=0), 1e-9)
-    floor = extractor.experience.domain.resolutions**2
+    floor = dataset.experience.domain.resolutions**2
     variance = (weight[:, None, None] * share * squares).sum(axis=0) / total + floor
     predicted = 0.5 * (share * (squares / variance + np.log(2 * np.pi * variance))).sum(axis=(1, 2))
-    losses[rows] = predicted + _at_rest(extractor, table, training, surprises)[rows]
+    losses[rows] = predicted + _unpredicted(dataset, matrix, training, outliers)[rows]
     return losses
 
 
@@ -98,17 +98,17 @@ def left_out(features: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndar
     return best / root
 
 
-def _shares(extractor: Extractor, table: Table) -> np.ndarray:
+def _shares(dataset: Dataset, matrix: DesignMatrix) -> np.ndarray:
     """(n, S): how many objects each output slot speaks for, those that several slots hold in equal parts."""
-    parts = table.outputs.astype(np.float64) / np.maximum(table.outputs.sum(axis=0), 1)
-    return np.add.reduceat(parts, extractor.experience.offsets[:-1], axis=1).T
+    parts = matrix.outputs.astype(np.float64) / np.maximum(matrix.outputs.sum(axis=0), 1)
+    return np.add.reduceat(parts, dataset.experience.offsets[:-1], axis=1).T
 
 
-def _at_rest(extractor: Extractor, table: Table, training: np.ndarray, surprises: bool) -> np.ndarray:
+def _unpredicted(dataset: Dataset, matrix: DesignMatrix, training: np.ndarray, outliers: bool) -> np.ndarray:
     """-log p of what the rule does not predict, (n,)."""
-    data = extractor.experience
-    still = np.logical_not(table.outputs.any(axis=0))
-    inside = np.repeat(table.applies & (training > 0), data.counts)
-    rest = fit_rest(data, still & inside, training, surprises=surprises)
-    terms = np.where(still.reshape(-1, 1), rest.log_values(changes(data), data.domain.resolutions), 0.0).sum(axis=1)
+    data = dataset.experience
+    still = np.logical_not(matrix.outputs.any(axis=0))
+    inside = np.repeat(matrix.applies & (training > 0), data.counts)
+    noise = fit_noise(data, still & inside, training, outliers=outliers)
+    terms = np.where(still.reshape(-1, 1), noise_log_values(noise, data), 0.0).sum(axis=1)
     return -np.add.reduceat(terms, data.offsets[:-1])

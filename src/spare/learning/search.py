@@ -1,7 +1,7 @@
 """GreedySelect (section 4.2, algorithm 1): grow the reference lists of one rule, one pointer at a time.
 
 1. Train the rule with empty lists; its validation loss is L_0.
-2. Train the legal extensions of the current lists, or only those that ridge regression finds promising (`ridge.py`);
+2. Train the legal extensions of the current lists, or only those that ridge regression finds promising (`screen.py`);
    the one with the smallest validation loss is the round's best.
 3. If it is an improvement (by any amount, or one that a paired test supports), keep it and go on; otherwise stop.
 4. Optionally prune: drop pointers that nothing depends on and that the paired test does not ask for; climb again.
@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spare.language.references import Pointer, Shell, next_pointers
-from spare.learning.candidates import Trial, Trials
-from spare.learning.dataset import Extractor
+from spare.learning.candidates import CandidateTrainer, Trial
+from spare.learning.dataset import Dataset
 from spare.learning.history import Listener, Round, SearchResult
 from spare.learning.refine import refine
 from spare.learning.statistics import paired_improvement
@@ -38,19 +38,19 @@ class GreedySearch:
 
     def __init__(
         self,
-        extractor: Extractor,
+        dataset: Dataset,
         plans: Plan | tuple[Plan, Plan | None, Plan | None],
         listener: Listener | None = None,
     ) -> None:
         plan, self.judging, self.finish = (plans, None, None) if isinstance(plans, Plan) else plans
-        self.extractor, self.preset, self.listener = extractor, plan.preset, listener
+        self.dataset, self.preset, self.listener = dataset, plan.preset, listener
         self.validation = plan.validation
-        self.roles = len(extractor.experience.domain.action(extractor.action).objects)
-        self.trials = Trials(extractor, plan, listener)
+        self.roles = len(dataset.roles)
+        self.trainer = CandidateTrainer(dataset, plan, listener)
 
     def run(self) -> SearchResult:
         """The whole search, in the manner that `search.delta` asks for."""
-        with self.trials:
+        with self.trainer:
             return self._search()
 
     def _search(self) -> SearchResult:
@@ -70,60 +70,62 @@ class GreedySearch:
                     trial, more = self._look_inside_sets(trial, more, moves)
         trial, last = self._finished(trial, self._refined(trial))
         return SearchResult(
-            self.extractor.action,
+            self.dataset.action,
             trial.explored,
             (trial.fitted, last.empty.fitted if last.empty else trial.fitted),
             (*rounds, *more),
-            tuple(self.trials.explored),
+            tuple(self.trainer.explored),
             trial.losses,
             last.model(trial),
         )
 
-    def _refined(self, trial: Trial) -> Extractor:
+    def _refined(self, trial: Trial) -> Dataset:
         """How the lists that were found are best seen and predicted."""
         if self.judging is None:
-            return self.extractor
-        with self._step_of("choosing inputs and targets") as told:
-            better = refine(self.extractor, trial.pair, self.judging)
+            return self.dataset
+        with self._step_of("choosing inputs and targets") as outcome:
+            better = refine(self.dataset, trial.pair, self.judging)
             gamma = trial.explored.gamma
-            used, offered = ({*one.input_names(gamma)} for one in (better, self.extractor))
+            used, offered = ({*one.layout(gamma).names} for one in (better, self.dataset))
             more = f" and {len(used - offered)} more" * bool(used - offered)
-            told.append(f"inputs: {len(used & offered)} of {len(offered)}{more} are used")
+            outcome.append(f"inputs: {len(used & offered)} of {len(offered)}{more} are used")
         return better
 
-    def _finished(self, trial: Trial, extractor: Extractor) -> tuple[Trial, Trials]:
+    def _finished(self, trial: Trial, dataset: Dataset) -> tuple[Trial, CandidateTrainer]:
         """The rule and the one with empty lists, trained as the result should be, and who judges them.
 
         The search's own judge stays as it was: its rounds can still be asked for their models.
         """
-        if self.finish is None and extractor is self.extractor:
-            return trial, self.trials
-        last, nothing = Trials(extractor, self.finish or self.trials.plan), Shell(self.roles)
-        with self._step_of("training what was found") as told:
+        if self.finish is None and dataset is self.dataset:
+            return trial, self.trainer
+        last, nothing = CandidateTrainer(dataset, self.finish or self.trainer.plan), Shell(self.roles)
+        with self._step_of("training what was found") as outcome:
             pairs = list(dict.fromkeys([(nothing, nothing), trial.pair]))
-            trained = fit_predictors(extractor, pairs, last.plan)
+            trained = fit_predictors(dataset, pairs, last.plan)
             last.empty = last.judged(trained[0])
             done = last.judged(trained[-1])
-            told.append(f"ensemble of {len(done.fitted.nets)}: loss {done.explored.loss:.2f} on held-out samples")
+            outcome.append(
+                f"ensemble of {done.fitted.predictor.members}: loss {done.explored.loss:.2f} on held-out samples"
+            )
         return done, last
 
     @contextlib.contextmanager
     def _step_of(self, text: str) -> Iterator[list[str]]:
-        """A step after the rounds, and what the listener is told of it."""
-        told: list[str] = []
+        """A step after the rounds; the list collects what the listener hears of it."""
+        outcome: list[str] = []
         begin = time.perf_counter()
         if self.listener:
             self.listener.step_started(text)
-        yield told
+        yield outcome
         if self.listener:
-            self.listener.step_ended("; ".join(told), time.perf_counter() - begin)
+            self.listener.step_ended("; ".join(outcome), time.perf_counter() - begin)
 
     # -- moves --------------------------------------------------------------------------------------------------
 
     def _pointers(self, shell: Shell) -> tuple[Pointer, ...]:
         if len(shell) >= self.preset.search.max_references:
             return ()
-        return next_pointers(self.extractor.experience.domain.references, shell.slots)
+        return next_pointers(self.dataset.experience.domain.references, shell.slots)
 
     def _moves(self, pair: Pair) -> Iterator[Pair]:
         """The pairs that a climb tries next."""
@@ -158,16 +160,15 @@ class GreedySearch:
         begin = time.perf_counter()
         if self.listener:
             self.listener.round_started(0, 1)
-        self.trials.anticipate([pair])
+        self.trainer.anticipate([pair])
         # The first round of a climb does not depend on this one's outcome: it need not wait for it.
-        if not self.preset.search.warm:
-            table = self.extractor.table(*pair)
-            coming, _ = self.trials.promising(self.trials.screen(table, list(self._moves(pair)))[0], pair)
-            self.trials.anticipate(coming, race=True)
-        trial = self.trials.train([pair])[0]
-        if self.trials.empty is None:
-            self.trials.empty = trial
-        round_ = self.trials.round([trial.explored], trial, True, (0.0, 0.0), begin)
+        matrix = self.dataset.matrix(*pair)
+        coming, _ = self.trainer.promising(self.trainer.useful(matrix, list(self._moves(pair)))[0], pair)
+        self.trainer.anticipate(coming, halving=True)
+        trial = self.trainer.train([pair])[0]
+        if self.trainer.empty is None:
+            self.trainer.empty = trial
+        round_ = self.trainer.round([trial.explored], trial, True, (0.0, 0.0), begin)
         if self.listener:
             self.listener.round_ended(0, round_)
         return trial, [round_]
@@ -189,13 +190,13 @@ class GreedySearch:
     def _step(self, current: Trial, pairs: Sequence[Pair], rival: Trial, number: int) -> tuple[Trial | None, Round]:
         """Train what is worth training of `pairs`, which start from `current`; judge the best against `rival`."""
         begin = time.perf_counter()
-        wanted, skipped = self.trials.screen(current.fitted.table, pairs)
-        wanted, hopeless = self.trials.promising(wanted, rival.pair)
+        wanted, skipped = self.trainer.useful(current.fitted.matrix, pairs)
+        wanted, hopeless = self.trainer.promising(wanted, rival.pair)
         if self.listener:
             self.listener.round_started(number, len(wanted))
-        trials, behind = self.trials.race(wanted, current.fitted)
+        trials, behind = self.trainer.halve(wanted)
         best, accepted, test = self._judge(rival, trials)
-        round_ = self.trials.round(
+        round_ = self.trainer.round(
             [*(t.explored for t in trials), *behind, *hopeless, *skipped], best, accepted, test, begin
         )
         if self.listener:
@@ -205,14 +206,14 @@ class GreedySearch:
     def _look_inside_sets(
         self, current: Trial, rounds: list[Round], moves: Callable[[Pair], Iterator[Pair]]
     ) -> tuple[Trial, list[Round]]:
-        """A set that comes first hides its members: each adds little beside it, yet together they replace it.
+        """A set that comes first hides its members: each adds little beside it, yet copula they replace it.
 
         So try other pointers in the place of a set, also after growing past it where that alone gains nothing; what
         is kept must beat the lists found so far by the paired test. Lists without a set of several are left alone.
         """
         tentative = current
         while True:
-            known = {(e.gamma, e.delta) for e in self.trials.explored}
+            known = {(e.gamma, e.delta) for e in self.trainer.explored}
             swaps = [pair for less in self._without_sets(tentative) for pair in moves((less, less))]
             best, round_ = self._step(
                 tentative, [pair for pair in swaps if pair not in known], current, len(rounds) + 1
@@ -231,8 +232,8 @@ class GreedySearch:
 
     def _without_sets(self, trial: Trial) -> list[Shell]:
         """The list without each pointer that finds several objects in some sample and that no other one needs."""
-        shell, pointing = trial.explored.gamma, self.extractor.pointing
-        several = np.any(pointing.held(pointing.masks(shell)) > 1, axis=1)[shell.roles :]
+        shell, bindings = trial.explored.gamma, self.dataset.bindings
+        several = np.any(bindings.held(bindings.masks(shell)) > 1, axis=1)[shell.roles :]
         less = [_without(shell, int(position)) for position in np.flatnonzero(several)]
         return [one for one in less if one is not None]
 
@@ -261,11 +262,11 @@ class GreedySearch:
             begin = time.perf_counter()
             if self.listener:
                 self.listener.round_started(number + len(rounds), len(pairs))
-            trials = self.trials.train(pairs)
+            trials = self.trainer.train(pairs)
             best = min(trials, key=lambda trial: trial.explored.loss)
             worse, p_value = paired_improvement(best.losses, current.losses, self.validation)
             accepted = worse <= 0 or p_value >= self.preset.search.alpha
-            rounds.append(self.trials.round([t.explored for t in trials], best, accepted, (-worse, p_value), begin))
+            rounds.append(self.trainer.round([t.explored for t in trials], best, accepted, (-worse, p_value), begin))
             if self.listener:
                 self.listener.round_ended(number + len(rounds) - 1, rounds[-1])
             if not accepted:
@@ -281,13 +282,13 @@ class GreedySearch:
                 (Shell(self.roles), delta) for _, delta in self._delta((current.explored.gamma, current.explored.delta))
             ]
             begin = time.perf_counter()
-            wanted, skipped = self.trials.screen(current.fitted.table, pairs)
+            wanted, skipped = self.trainer.useful(current.fitted.matrix, pairs)
             trials = []
             for pair in wanted:
-                start = self.trials.train([pair])[0]
+                start = self.trainer.train([pair])[0]
                 trials.append(self._climb(start, self._gamma)[0])
             best, accepted, test = self._judge(current, trials)
-            rounds.append(self.trials.round([*(t.explored for t in trials), *skipped], best, accepted, test, begin))
+            rounds.append(self.trainer.round([*(t.explored for t in trials), *skipped], best, accepted, test, begin))
             if best is None or not accepted:
                 return current, rounds
             current = best

@@ -11,7 +11,7 @@ import numpy as np
 from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
-from spare.model.features import View, entries
+from spare.model.noise import DefaultNoise
 from spare.model.rule import Rule
 
 SHOWN = 12
@@ -37,8 +37,8 @@ class Prediction:
     """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
 
     An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
-    std² = noise² + ignorance²: what would vary again and again, and what more data could tell. Ignorance is the
-    disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
+    std² = aleatoric² + epistemic²: what would vary again and again, and what more data could tell. The epistemic part
+    is the disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
     """
 
     domain: Domain
@@ -47,12 +47,12 @@ class Prediction:
     mean: np.ndarray
     std: np.ndarray
     rules: tuple[RuleAnswer, ...]
-    ignorance: np.ndarray
+    epistemic: np.ndarray
 
     @property
-    def noise(self) -> np.ndarray:
+    def aleatoric(self) -> np.ndarray:
         """The deviation that would remain if the mean were known, (objects, properties)."""
-        return noise_of(self.std, self.ignorance)
+        return aleatoric_of(self.std, self.epistemic)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -104,7 +104,7 @@ class Prediction:
         return lines
 
     def _inputs(self, answer: RuleAnswer) -> list[str]:
-        pairs = zip(answer.rule.input_names(), answer.x, strict=True)
+        pairs = zip(answer.rule.input_names, answer.x, strict=True)
         return ["  inputs: " + ", ".join(f"{name}={value:.4g}" for name, value in pairs)]
 
     def _expectation(self, next_state: State | None) -> list[str]:
@@ -119,10 +119,10 @@ class Prediction:
                 if next_state is not None:
                     row = next_state.ids.index(self.state.ids[i])
                     seen = next_state.values[row, column]
-                    cell += f" (was {seen:.4g}, {(seen - after) / std:+.1f} sd)"
+                    cell += f" (observed {seen:.4g}, {(seen - after) / std:+.1f} sd)"
                 cells.append(cell)
             lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
-            lines += self._unknown(int(i))
+            lines += self._parts(int(i))
         if len(held) > SHOWN:
             lines.append(f"  ... and {len(held) - SHOWN} more")
         stay = [one for one, moved in zip(self.state.ids, self.predicted, strict=True) if not moved]
@@ -133,17 +133,17 @@ class Prediction:
             lines.append(f"expected to stay ({within}): {_listing(stay)}")
         return lines
 
-    def _unknown(self, i: int) -> list[str]:
-        """How much of an object's deviation more data would take away; nothing where no ensemble can tell."""
+    def _parts(self, i: int) -> list[str]:
+        """The aleatoric and epistemic parts of an object's deviation; nothing where no ensemble can tell."""
+        if not self.epistemic[i].any():
+            return []
         parts = [
-            f"{self.domain.property_names[c]} ± {self.noise[i, c]:.2g} and ± {self.ignorance[i, c]:.2g}"
+            f"{self.domain.property_names[c]} ± {self.aleatoric[i, c]:.2g} and ± {self.epistemic[i, c]:.2g}"
             for c in self.domain.dynamic
         ]
-        if not self.ignorance[i].any():
-            return []
-        much = bool((np.square(self.ignorance[i]) > 0.5 * np.square(self.noise[i]))[list(self.domain.dynamic)].any())
-        warning = "; unlike what it has learned from: do not rely on it" if much else ""
-        return [f"    noise and what is not known: {', '.join(parts)}{warning}"]
+        large = np.square(self.epistemic[i]) > 0.5 * np.square(self.aleatoric[i])
+        warning = "; unlike the training data: do not rely on it" if large[list(self.domain.dynamic)].any() else ""
+        return [f"    aleatoric and epistemic: {', '.join(parts)}{warning}"]
 
     def _others(self) -> list[str]:
         lines = []
@@ -153,7 +153,7 @@ class Prediction:
             if not answer.applies:
                 lines.append(f"rule {k + 1} does not apply: {answer.rule.show()}")
                 continue
-            lines.append(f"rule {k + 1} applies with a lower score ({answer.rule.score}) and would say:")
+            lines.append(f"rule {k + 1} applies with a lower score ({answer.rule.score}) and would predict:")
             for i in np.flatnonzero(answer.outputs.any(axis=0))[:SHOWN]:
                 cells = [
                     f"{name} {m:.4g} ± {s:.2g}"
@@ -163,9 +163,9 @@ class Prediction:
         return lines
 
 
-def noise_of(std: np.ndarray, ignorance: np.ndarray) -> np.ndarray:
-    """sqrt(std² - ignorance²), 0 where rounding would make it less."""
-    rest = np.square(std.astype(np.float64)) - np.square(ignorance.astype(np.float64))
+def aleatoric_of(std: np.ndarray, epistemic: np.ndarray) -> np.ndarray:
+    """sqrt(std² - epistemic²), 0 where rounding would make it less."""
+    rest = np.square(std.astype(np.float64)) - np.square(epistemic.astype(np.float64))
     return np.sqrt(np.maximum(rest, 0.0)).astype(std.dtype)
 
 
@@ -176,51 +176,54 @@ def _listing(ids: Sequence[object]) -> str:
 
 
 WIDER = 3.0
-"""A surprise is told of only if it is that many times as far as what stays put moves anyhow."""
+"""Outliers are shown only if they move that many times as far as what stays."""
 
 
-def _surprises(rule: Rule) -> list[str]:
-    """`x ± 0.2 (0.5%)`: how far, and how often, what the rule does not predict moves after all."""
-    if rule.surprises is None:
+def _outliers(domain: Domain, noise: DefaultNoise) -> list[str]:
+    """`x ± 0.2 (0.5%)`: how far outliers move, and how often there are some."""
+    if noise.outlier_share is None:
         return []
-    still = rule.still()
-    narrow, share, wide = (np.asarray(part) for part in (np.sqrt(still.narrow), still.share, np.sqrt(still.wide)))
-    cells = zip(rule.domain.dynamic_names, narrow, share, wide, strict=True)
+    parts = (np.sqrt(noise.variance), noise.outlier_share, np.sqrt(noise.outlier_variance))
+    cells = zip(domain.dynamic_names, *map(np.asarray, parts), strict=True)
     return [f"{name} ± {far:.3g} ({often:.2%})" for name, near, often, far in cells if far > WIDER * near]
 
 
-def _together(rule: Rule) -> list[str]:
-    """`x 0.93 to 0.95`: the loadings of the slots, by property; what each goes for itself is left out."""
-    if rule.together is None:
+def _loadings(rule: Rule) -> list[str]:
+    """`x 0.93 to 0.95`: the loadings of the slots, by property; independent properties are left out."""
+    if rule.copula is None:
         return []
     found = []
-    for name, column in zip(rule.domain.dynamic_names, np.asarray(rule.together.loading).T, strict=True):
+    for name, column in zip(rule.domain.dynamic_names, np.asarray(rule.copula.loading).T, strict=True):
         low, high = f"{column.min():.2f}", f"{column.max():.2f}"
         if column.any():
             found.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
     return found
 
 
-def describe_model(domain: Domain, rules: Sequence[Rule], default_spread: np.ndarray) -> str:
+def describe_model(domain: Domain, rules: Sequence[Rule], noise: DefaultNoise) -> str:
     """The whole model as text: one block per rule, then what holds when none applies."""
 
-    def deviations(spread: np.ndarray) -> str:
-        cells = zip(domain.dynamic_names, np.sqrt(spread), strict=True)
+    def deviations(noise: DefaultNoise) -> str:
+        cells = zip(domain.dynamic_names, np.sqrt(noise.resolved(domain.resolutions).variance), strict=True)
         return ", ".join(f"{name} ± {value:.3g}" for name, value in cells)
 
     lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
     for k, rule in enumerate(rules):
         lines.append(f"rule {k + 1}  {rule.show()}")
-        offered = entries(domain, rule.action, rule.gamma, View(rule.inputs, rule.framed))
-        changed = [("not from", [name for name in offered if name in rule.ignores]), ("also from", rule.adds)]
-        told = "; ".join(f"{how} {', '.join(names)}" for how, names in changed if names)
-        ignored = f" ({told})" if told else ""
-        text = f"from {rule.input_size} inputs{ignored} to {rule.delta.slots} x {', '.join(domain.dynamic_names)}"
+        chosen = rule.spec.features
+        parts = (("without", chosen.dropped), ("and with", chosen.extra))
+        changed = "; ".join(f"{how} {', '.join(names)}" for how, names in parts if names)
+        inputs = f"{len(rule.input_names)} inputs" + f" ({changed})" * bool(changed)
+        text = f"predicts {', '.join(domain.dynamic_names)} of {_slots(rule)} from {inputs}"
         lines += textwrap.wrap(text, WIDE, initial_indent="    ", subsequent_indent="        ")
-        if shared := _together(rule):
-            lines.append(f"    they move together: {', '.join(shared)}")
-        lines.append(f"    all else stays: {deviations(np.asarray(rule.default_spread()))}")
-        if surprises := _surprises(rule):
-            lines.append(f"    or moves after all: {', '.join(surprises)}")
-    lines.append(f"no rule applies: everything stays: {deviations(default_spread)}")
+        if shared := _loadings(rule):
+            lines.append(f"    errors are correlated: {', '.join(shared)}")
+        lines.append(f"    everything else stays: {deviations(rule.noise)}")
+        if outliers := _outliers(domain, rule.noise.resolved(domain.resolutions)):
+            lines.append(f"    with outliers: {', '.join(outliers)}")
+    lines.append(f"no rule applies: everything stays: {deviations(noise)}")
     return "\n".join(lines)
+
+
+def _slots(rule: Rule) -> str:
+    return ", ".join(rule.delta.slot_names(rule.domain.action(rule.action).objects))

@@ -1,112 +1,240 @@
-"""Slots of a rule: whom the pointers of a list find in a scene, and how a rule sees them (`View`): the entries of x."""
+"""x, the input of a rule's predictor: computed by the same code in learning and in prediction.
+
+1. `observe` moves values and parameters into the action's frame, if the rule works there.
+2. `Layout` lists the entries of x: the action's parameters, harmonics of the heading, the encoded properties of the
+   action's objects, and what aggregators make of each set; then those that the rule uses.
+3. `Layout.features` fills them in, from a `Slots`: who is in each slot of one scene (JAX), or of all transitions of
+   an experience (NumPy).
+"""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import functools
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
 
-from spare.data.scene import Scene
+from spare.arrays import array_module
+from spare.errors import DefinitionError, one_of
 from spare.language.domain import Domain
-from spare.language.frames import turn_names
-from spare.language.periodic import shown_names
+from spare.language.frames import (
+    QUARTER,
+    FramePose,
+    harmonic_names,
+    harmonics,
+    mirrored,
+    quarters,
+    swapped,
+    to_frame,
+)
+from spare.language.properties import encode, encoded_names
 from spare.language.references import AGGREGATORS, Shell
-from spare.language.relations import Objects
+from spare.model.spec import FeatureSpec, RuleSpec
 
 
-def follow(domain: Domain, scene: Scene, shell: Shell) -> Bool[Array, "S N"]:
-    """One mask per slot: the action's objects, then what each pointer finds from earlier slots."""
-    objects = Objects(domain.property_names, scene.values)
-    positions = jnp.arange(scene.valid.shape[0])
-    singles = [scene.objects[role] for role in range(shell.roles)]
-    masks = [(positions == index) & scene.valid for index in singles]
-    for pointer in shell:
-        relation = domain.reference(pointer.reference).relation
-        if all(slot < shell.roles for slot in pointer.arguments):  # single objects need no loop over members
-            found = relation.pick(objects, scene.valid, tuple(singles[slot] for slot in pointer.arguments))
-        else:
-            found = relation.select(objects, scene.valid, tuple(masks[slot] for slot in pointer.arguments))
-        masks.append(found)
-    return jnp.stack(masks)
+class Observed(NamedTuple):
+    """Values (rows, P) and parameters (..., d) in the predictor's coordinates; in a frame followed by harmonics."""
+
+    values: Any
+    parameters: Any
 
 
-def aggregate(values: Float[Array, "N P"], mask: Bool[Array, " N"], how: str) -> Float[Array, " F"]:
-    """g(set): one number per property (mean, max, min, sum), or the size of the set (count)."""
-    chosen = mask[:, None]
-    count = mask.sum()
-    if how == "count":
-        return count[None].astype(values.dtype)
-    if how == "max":
-        return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
-    if how == "min":
-        return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
-    total = jnp.where(chosen, values, 0.0).sum(axis=0)
-    return total if how == "sum" else total / jnp.maximum(count, 1)
+def observe(
+    domain: Domain,
+    action: str,
+    observed: Observed,
+    pose: FramePose | None,
+    *,
+    owner: np.ndarray | None = None,
+    mirror: bool = False,
+) -> Observed:
+    """What a predictor sees of raw values and parameters: in the world (no pose), the frame, or the frame's mirror.
+
+    One scene has one pose; for many, `owner` says which pose belongs to each row of values.
+    """
+    template = domain.action(action)
+    given = observed.parameters[..., : len(template.parameters)]
+    if pose is None or template.frame is None:
+        return Observed(observed.values, given)
+    columns, points = template.frame.columns(domain.property_names), template.frame.columns(template.parameters)
+    here = pose if owner is None else pose.at(owner)
+    values, given = to_frame(observed.values, columns, here), to_frame(given, points, pose)
+    heading = pose.heading
+    if heading is not None and (pairs := template.frame.pairs(domain.property_names)):
+        turned = quarters(heading)
+        values = swapped(values, turned if owner is None else turned[owner], pairs)
+        heading = heading - QUARTER * turned
+    if mirror:
+        values, given = mirrored(values, columns), mirrored(given, points)
+        heading = None if heading is None else -heading
+    if heading is None:
+        return Observed(values, given)
+    return Observed(values, array_module(given).concatenate([given, harmonics(heading)], axis=-1))
+
+
+class Slots(abc.ABC):
+    """Who is in each slot, and how the values of slots become numbers."""
+
+    @abc.abstractmethod
+    def single(self, values: Any, role: int) -> Any:
+        """The values of one of the action's objects, (..., F)."""
+
+    @abc.abstractmethod
+    def aggregate(self, values: Any, slot: int, how: str) -> Any:
+        """g(set): one number per column (mean, max, min, sum), or the size of the set (count); 0 for an empty set."""
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
-    """How a rule sees what its slots hold: the properties `inputs` of each, in the action's frame or in the world.
+class SceneSlots(Slots):
+    """One scene: objects (roles,) are rows, masks (S, N) say who is in each slot."""
 
-    A set is seen through the aggregators of the reference that found it. `ignores` names entries of x that the
-    predictor does not see after all, `adds` entries by other aggregators that it does (see `entries`, `further`).
+    objects: Any
+    masks: Any
+
+    def single(self, values: Any, role: int) -> Any:
+        """The row of the role's object."""
+        return values[self.objects[role]]
+
+    def aggregate(self, values: Any, slot: int, how: str) -> Any:
+        """Over the objects of the scene that the slot holds."""
+        mask = self.masks[slot]
+        chosen, count = mask[:, None], mask.sum()
+        if how == "count":
+            return count[None].astype(values.dtype)
+        if how == "max":
+            return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
+        if how == "min":
+            return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
+        total = jnp.where(chosen, values, 0.0).sum(axis=0)
+        return total if how == "sum" else total / jnp.maximum(count, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperienceSlots(Slots):
+    """n transitions: objects (n, roles) are rows of all values, masks (S, R), starts (n,) the first row of each."""
+
+    objects: np.ndarray
+    masks: np.ndarray
+    starts: np.ndarray
+
+    def single(self, values: Any, role: int) -> Any:
+        """The rows of the role's objects."""
+        return values[self.objects[:, role]]
+
+    def aggregate(self, values: Any, slot: int, how: str) -> Any:
+        """Over the rows of each transition that the slot holds."""
+        mask = self.masks[slot]
+        count = np.add.reduceat(mask, self.starts, dtype=np.int64)[:, None]
+        if how == "count":
+            return count.astype(np.float64)
+        if how in ("max", "min"):
+            worst, reduce = (-np.inf, np.maximum) if how == "max" else (np.inf, np.minimum)
+            found = reduce.reduceat(np.where(mask[:, None], values, worst), self.starts, axis=0)
+            return np.where(count > 0, found, 0.0)
+        total = np.add.reduceat(np.where(mask[:, None], values, 0.0), self.starts, axis=0)
+        return total if how == "sum" else total / np.maximum(count, 1)
+
+
+class Block(NamedTuple):
+    """Entries of x that are computed together: of a slot (None for the action itself), by an aggregator.
+
+    `offered` entries belong to x unless the rule drops them, others only if it asks for them.
     """
 
-    inputs: tuple[str, ...]
-    framed: bool = False
-    ignores: tuple[str, ...] = ()
-    adds: tuple[str, ...] = ()
+    slot: int | None
+    how: str | None
+    names: tuple[str, ...]
+    offered: bool = True
 
 
-def described(slot: str, how: str, seen: tuple[str, ...]) -> tuple[str, ...]:
-    """What an aggregator's entries are called: `mean(b1).x` for each property, or `count(b1)`."""
-    return (f"count({slot})",) if how == "count" else tuple(f"{how}({slot}).{name}" for name in seen)
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The entries of x of a rule with input list Gamma, in order."""
 
+    domain: Domain
+    action: str
+    gamma: Shell
+    spec: FeatureSpec
 
-def aggregators(domain: Domain, action: str, gamma: Shell, view: View) -> tuple[tuple[str, ...], ...]:
-    """For each pointer the aggregators that its reference offers, then the others that an added entry needs."""
-    others = further(domain, action, gamma, view.inputs)
-    return tuple(
-        (*domain.reference(pointer.reference).aggregators, *(how for how in ways if {*ways[how]} & {*view.adds}))
-        for pointer, ways in zip(gamma, others, strict=True)
-    )
+    @classmethod
+    def of(cls, domain: Domain, spec: RuleSpec) -> Layout:
+        """The layout of a rule, if the entries that it names exist and some are left."""
+        layout = cls(domain, spec.action, spec.gamma, spec.features)
+        offered = [name for block in layout.every for name in block.names if block.offered]
+        others = [name for block in layout.every for name in block.names if not block.offered]
+        for chosen, known in ((spec.features.dropped, offered), (spec.features.extra, others)):
+            for name in chosen:
+                if name not in known:
+                    raise DefinitionError(one_of("input", name, known))
+            if len({*chosen}) != len(chosen):
+                raise DefinitionError("dropped and extra features: name each once")
+        if not layout.names:
+            raise DefinitionError("dropped features: leave at least one input")
+        return layout
 
+    @functools.cached_property
+    def every(self) -> tuple[Block, ...]:
+        """All that could enter x: what references offer, and every other aggregator of every pointer."""
+        template, domain = self.domain.action(self.action), self.domain
+        slots, encoded = self.gamma.slot_names(template.objects), self.encoded_names
+        framed = self.spec.framed and template.frame is not None and template.frame.heading is not None
+        blocks = [Block(None, None, template.parameters + (harmonic_names() if framed else ()))]
+        for role, name in enumerate(template.objects):
+            blocks.append(Block(role, None, tuple(f"{name}.{prop}" for prop in encoded)))
+        for t, pointer in enumerate(self.gamma, start=self.gamma.roles):
+            offered = domain.reference(pointer.reference).aggregators
+            for how in (*offered, *(how for how in AGGREGATORS if how not in offered)):
+                names = (f"count({slots[t]})",) if how == "count" else tuple(f"{how}({slots[t]}).{p}" for p in encoded)
+                blocks.append(Block(t, how, names, how in offered))
+        return tuple(blocks)
 
-def entries(domain: Domain, action: str, gamma: Shell, view: View) -> tuple[str, ...]:
-    """What can enter x, in order: `d`, `cos(heading)`, `target.x`, `mean(b1).x`, `count(b2)`; see `used`."""
-    template, seen = domain.action(action), shown_names(domain, view.inputs)
-    names = [*template.parameters, *(turn_names() if view.framed else ())]
-    slots = gamma.slot_names(template.objects)
-    names += [f"{role}.{prop}" for role in template.objects for prop in seen]
-    for slot, ways in zip(slots[gamma.roles :], aggregators(domain, action, gamma, view), strict=True):
-        names += [name for how in ways for name in described(slot, how, seen)]
-    return tuple(names)
+    @functools.cached_property
+    def encoded_names(self) -> tuple[str, ...]:
+        """What is seen of one object."""
+        return encoded_names([self.domain.property(name) for name in self.spec.inputs])
 
+    @functools.cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks that are computed: those offered, and those of which an entry is asked for."""
+        extra = {*self.spec.extra}
+        return tuple(block for block in self.every if block.offered or extra & {*block.names})
 
-def further(
-    domain: Domain, action: str, gamma: Shell, inputs: tuple[str, ...]
-) -> tuple[dict[str, tuple[str, ...]], ...]:
-    """For each pointer, by aggregator, the entries that its reference does not offer."""
-    seen, slots = shown_names(domain, inputs), gamma.slot_names(domain.action(action).objects)
-    found = []
-    for slot, pointer in zip(slots[gamma.roles :], gamma, strict=True):
-        offered = domain.reference(pointer.reference).aggregators
-        found.append({how: described(slot, how, seen) for how in AGGREGATORS if how not in offered})
-    return tuple(found)
+    @functools.cached_property
+    def _entries(self) -> tuple[tuple[str, int | None], ...]:
+        """(name, slot) of every entry that is computed."""
+        return tuple((name, block.slot) for block in self.blocks for name in block.names)
 
+    @functools.cached_property
+    def _used(self) -> np.ndarray:
+        """Which of the computed entries are x."""
+        dropped, extra = {*self.spec.dropped}, {*self.spec.extra}
+        flags = [(n not in dropped) if b.offered else (n in extra) for b in self.blocks for n in b.names]
+        return np.flatnonzero(flags)
 
-def further_names(domain: Domain, action: str, gamma: Shell, inputs: tuple[str, ...]) -> tuple[str, ...]:
-    """All of them in order: what `View.adds` may name."""
-    every = further(domain, action, gamma, inputs)
-    return tuple(name for ways in every for names in ways.values() for name in names)
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each entry of x is: `d`, `cos(heading)`, `target.x`, `mean(b1).x`, `count(b2)`."""
+        return tuple(self._entries[k][0] for k in self._used)
 
+    @functools.cached_property
+    def slots(self) -> np.ndarray:
+        """Which slot each entry of x describes; -1 for the action itself."""
+        return np.array([-1 if (slot := self._entries[k][1]) is None else slot for k in self._used], int)
 
-def used(domain: Domain, action: str, gamma: Shell, view: View) -> list[int]:
-    """Which of the `entries` are x: those that a reference offers and the rule does not ignore, and the added ones."""
-    others = {*further_names(domain, action, gamma, view.inputs)}
-    return [
-        k
-        for k, name in enumerate(entries(domain, action, gamma, view))
-        if (name in view.adds if name in others else name not in view.ignores)
-    ]
+    def features(self, observed: Observed, slots: Slots) -> Any:
+        """x along the last axis: of one scene (D,), or of every transition (n, D)."""
+        inputs = [self.domain.property(name) for name in self.spec.inputs]
+        columns = [self.domain.property_names.index(name) for name in self.spec.inputs]
+        values, parts = encode(inputs, columns, observed.values), []
+        for block in self.blocks:
+            if block.slot is None:
+                parts.append(observed.parameters)
+            elif block.how is None:
+                parts.append(slots.single(values, block.slot))
+            else:
+                parts.append(slots.aggregate(values, block.slot, block.how))
+        x = array_module(observed.values).concatenate(parts, axis=-1)
+        return x if len(self._used) == len(self._entries) else x[..., self._used]

@@ -11,24 +11,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.data.checks import check_call, check_state
 from spare.data.columns import positions_within
 from spare.data.experience import Experience
 from spare.data.scene import Batch, Scene, batches, round_up
 from spare.data.state import ActionCall, State
-from spare.errors import DataError, DefinitionError
+from spare.errors import DataError, DefinitionError, FileError, SpareError
+from spare.io import manifest as manifests
+from spare.io.atomic import replacing
+from spare.io.schemas import differences
 from spare.language.domain import Domain
-from spare.model.density import check_variances, mix_rules, rule_weights
-from spare.model.explain import Prediction, RuleAnswer, describe_model, noise_of
-from spare.model.rule import Pointed, Rule, stay_log_values
+from spare.language.registry import find_domain
+from spare.model.distributions import RuleDistribution, firing, mix_rules, rule_weights
+from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_model
+from spare.model.noise import DefaultNoise
+from spare.model.rule import Binding, Rule
 
 
 @runtime_checkable
@@ -60,108 +65,97 @@ class Provenance(dict[str, Any]):
         return 0
 
 
+class SceneDistribution(eqx.Module):
+    """p(s' | s, a) of one scene (equation 1): every rule's binding and distribution, which rules fire, the default.
+
+    `values` (N, Q) are the values before; `noise` (resolved) holds where no rule applies.
+    """
+
+    domain: Domain = eqx.field(static=True)
+    bindings: tuple[Binding, ...]
+    rules: tuple[RuleDistribution, ...]
+    fires: Bool[Array, " K"]
+    valid: Bool[Array, " N"]
+    values: Float[Array, "N Q"]
+    noise: DefaultNoise
+
+    def _stays(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        found = self.noise.log_density(after - self.values, self.domain.leaves)
+        return jnp.where(self.valid[:, None], found, 0.0)
+
+    def log_prob(self, after: Float[Array, "N Q"]) -> Float[Array, ""]:
+        """log p(s' | s, a)."""
+        return mix_rules(self.fires, jnp.stack([*(r.log_prob(after) for r in self.rules), self._stays(after).sum()]))
+
+    def log_values(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        """log density of each value alone; sums to `log_prob` if one rule fires that has no copula."""
+        return mix_rules(self.fires, jnp.stack([*(r.log_values(after) for r in self.rules), self._stays(after)]))
+
+    def moments(self) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
+        """Mean and variance of each changeable value."""
+        means, variances = self._moments()
+        weight = rule_weights(self.fires)[:, None, None]
+        mean = (weight * means).sum(axis=0)
+        return mean, (weight * (variances + jnp.square(means - mean))).sum(axis=0)
+
+    def _moments(self) -> tuple[Float[Array, "K1 N Q"], Float[Array, "K1 N Q"]]:
+        parts = [rule.moments() for rule in self.rules]
+        parts.append((self.values, jnp.broadcast_to(self.noise.total, self.values.shape)))
+        return jnp.stack([mean for mean, _ in parts]), jnp.stack([variance for _, variance in parts])
+
+    def epistemic(self) -> Float[Array, "N Q"]:
+        """The part of the variance that is not noise: members disagree, or tied rules do."""
+        means, weight = self._moments()[0], rule_weights(self.fires)[:, None, None]
+        between = jnp.square(means - (weight * means).sum(axis=0))
+        own = jnp.stack([*(rule.epistemic() for rule in self.rules), jnp.zeros_like(self.values)])
+        return (weight * (own + between)).sum(axis=0)
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
+        """One draw: one of the firing rules for the whole state, then every value."""
+        which, noise, *keys = jax.random.split(key, 2 + len(self.rules))
+        scores = jax.random.normal(noise, self.values.shape, self.values.dtype)
+        stays = self.noise.draw(jax.random.fold_in(noise, 1), self.values, scores, self.domain.leaves)
+        draws = [rule.sample(k) for k, rule in zip(keys, self.rules, strict=True)]
+        chosen = jax.random.categorical(which, jnp.log(rule_weights(self.fires)))
+        return jnp.stack([*draws, stays])[chosen]
+
+
 class Model(eqx.Module):
-    """T = {T_k} with the score C and the default variances sigma_i for states that no rule applies to."""
+    """T = {T_k} with the score C, and the default noise of states that no rule applies to.
+
+    `noise` is variances (Q,) or a `DefaultNoise`.
+    """
 
     domain: Domain = eqx.field(static=True)
     rules: tuple[Rule, ...]
-    default_variance: Float[Array, " Q"]
+    noise: DefaultNoise
     provenance: Provenance = eqx.field(static=True)
 
     def __init__(
         self,
         domain: Domain,
         rules: tuple[Rule, ...] | list[Rule],
-        default_variance: Float[Array, " Q"] | np.ndarray,
+        noise: DefaultNoise | Float[Array, " Q"] | np.ndarray,
         provenance: dict[str, Any] | None = None,
     ) -> None:
         self.provenance = Provenance(provenance or {})
         self.domain = domain
         self.rules = tuple(rules)
-        self.default_variance = jnp.asarray(default_variance, jnp.result_type(float))
         _ = domain.resolutions  # a model without resolutions has no density
         for position, rule in enumerate(self.rules):
             if rule.domain != domain:
                 raise DefinitionError(f"rule {position} belongs to {rule.domain!r}, not to {domain!r}")
-        if self.default_variance.shape != (len(domain.dynamic),):
-            raise DefinitionError(f"default_variance: {len(domain.dynamic)} values are needed")
-        check_variances(self.default_variance)
+        self.noise = DefaultNoise.of(noise).checked(len(domain.dynamic))
 
-    # -- one scene, jit-able ------------------------------------------------------------------------------------
-
-    def point(self, scene: Scene) -> tuple[Pointed, ...]:
-        """For every rule, whom its slots hold and whether it applies."""
-        return tuple(rule.point(scene) for rule in self.rules)
-
-    def scores(self, pointed: tuple[Pointed, ...]) -> Int[Array, " K"]:
-        """C(T_k, s): 0 where a rule does not apply, else its number of references plus one."""
-        parts = [jnp.where(p.applies, rule.score, 0) for rule, p in zip(self.rules, pointed, strict=True)]
-        return jnp.array(parts, int)
-
-    def fires(self, pointed: tuple[Pointed, ...]) -> Bool[Array, " K"]:
-        """argmax over T of C(T, s): the applying rules with the highest score."""
-        scores = self.scores(pointed)
-        return (scores > 0) & (scores == scores.max()) if self.rules else jnp.zeros(0, bool)
-
-    def default_spread(self) -> Float[Array, " Q"]:
-        """sigma + resolution²: the variance of every value when no rule applies."""
-        return self.default_variance + jnp.square(jnp.asarray(self.domain.resolutions, self.default_variance.dtype))
-
-    def rule_log_values(
-        self, scene: Scene, next_values: Float[Array, "N P"]
-    ) -> tuple[Bool[Array, " K"], Float[Array, "K1 N Q"]]:
-        """(which rules fire, log p per value of each rule and, last, of the default), 0 on padding."""
-        pointed = self.point(scene)
-        dynamic = np.array(self.domain.dynamic)
-        still = stay_log_values(scene, next_values, self.default_spread(), dynamic)
-        still = jnp.where(scene.valid[:, None], still, 0.0)
-        parts = [r.log_values(scene, next_values, p) for r, p in zip(self.rules, pointed, strict=True)]
-        return self.fires(pointed), jnp.stack([*parts, still])
-
-    def scene_log_prob(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, ""]:
-        """Equation 1: log p(s' | s, a)."""
-        fires, values = self.rule_log_values(scene, next_values)
-        pairs = zip(self.rules, self.point(scene), strict=True)
-        beyond = [rule.log_together(scene, next_values, pointed) for rule, pointed in pairs]
-        return mix_rules(fires, values.sum(axis=(1, 2)) + jnp.stack([*beyond, jnp.zeros((), values.dtype)]))
-
-    def scene_log_values(self, scene: Scene, next_values: Float[Array, "N P"]) -> Float[Array, "N Q"]:
-        """log density of each value alone; sums to `scene_log_prob` if one rule fires that has no `together`."""
-        return mix_rules(*self.rule_log_values(scene, next_values))
-
-    def scene_moments(self, scene: Scene) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
-        """Mean and variance of each changeable value under equation 1."""
-        pointed = self.point(scene)
-        here = scene.values[:, np.array(self.domain.dynamic)]
-        parts = [rule.moments(scene, p) for rule, p in zip(self.rules, pointed, strict=True)]
-        parts.append((here, jnp.broadcast_to(self.default_spread(), here.shape)))
-        weight = rule_weights(self.fires(pointed))[:, None, None]
-        means = jnp.stack([mean for mean, _ in parts])
-        spreads = jnp.stack([spread for _, spread in parts])
-        mean = (weight * means).sum(axis=0)
-        return mean, (weight * (spreads + jnp.square(means - mean))).sum(axis=0)
-
-    def scene_ignorance(self, scene: Scene) -> Float[Array, "N Q"]:
-        """The part of `scene_moments`' variance that is not noise: members disagree, or tied rules do."""
-        pointed = self.point(scene)
-        here = scene.values[:, np.array(self.domain.dynamic)]
-        parts = [(r.moments(scene, p)[0], r.ignorance(scene, p)) for r, p in zip(self.rules, pointed, strict=True)]
-        parts.append((here, jnp.zeros_like(here)))
-        weight = rule_weights(self.fires(pointed))[:, None, None]
-        means = jnp.stack([mean for mean, _ in parts])
-        between = jnp.square(means - (weight * means).sum(axis=0))
-        return (weight * (jnp.stack([own for _, own in parts]) + between)).sum(axis=0)
-
-    def scene_sample(self, key: PRNGKeyArray, scene: Scene) -> Float[Array, "N P"]:
-        """One draw of s': one of the firing rules for the whole state, then every value."""
-        pointed = self.point(scene)
-        which, noise, *keys = jax.random.split(key, 2 + len(self.rules))
-        dynamic = np.array(self.domain.dynamic)
-        here = scene.values[:, dynamic]
-        still = here + jnp.sqrt(self.default_spread()) * jax.random.normal(noise, here.shape, here.dtype)
-        draws = [r.sample(k, scene, p) for k, r, p in zip(keys, self.rules, pointed, strict=True)]
-        chosen = jax.random.categorical(which, jnp.log(rule_weights(self.fires(pointed))))
-        return scene.values.at[:, dynamic].set(jnp.stack([*draws, still])[chosen])
+    def distribution(self, scene: Scene) -> SceneDistribution:
+        """p(s' | s, a) of one scene, jit-able: every rule is bound and asked once."""
+        bindings = tuple(rule.bind(scene) for rule in self.rules)
+        rules = tuple(rule.distribution(scene, one) for rule, one in zip(self.rules, bindings, strict=True))
+        scores = [jnp.where(one.applies, rule.score, 0) for rule, one in zip(self.rules, bindings, strict=True)]
+        values = scene.values[:, np.array(self.domain.dynamic)]
+        noise = self.noise.resolved(jnp.asarray(self.domain.resolutions, self.noise.variance.dtype))
+        fires = firing(jnp.array(scores, int))
+        return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise)
 
     # -- an experience, on the host -----------------------------------------------------------------------------
 
@@ -185,72 +179,67 @@ class Model(eqx.Module):
 
     def moments(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
         """(mean, standard deviation) of every object's properties, float32 (total, P); static ones never vary."""
-        mean, std = experience.values.copy(), np.zeros_like(experience.values)
-        columns = np.array(self.domain.dynamic)
-        for batch, (centre, spread) in self._each(experience, _batch_moments):
-            rows = _rows(experience, batch)
-            mean[np.ix_(rows, columns)] = np.asarray(centre)[batch.scene.valid]
-            std[np.ix_(rows, columns)] = np.sqrt(np.asarray(spread)[batch.scene.valid])
-        owners = _owners(experience)
-        return _finite(mean, "expected state", owners), _finite(std, "deviation", owners)
+        mean, std = self._spreads(experience, epistemic=False)
+        return mean, std
 
     def uncertainty(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
-        """(noise, ignorance), standard deviations, float32 (total, P): noise² + ignorance² is the predicted variance.
+        """(aleatoric, epistemic), standard deviations, float32 (total, P); their squares add to the variance.
 
-        Noise is what the members of an ensemble agree on, the geometric mean of their variances; ignorance is how far
-        they, or tied rules, disagree about the mean or the noise: more data shrink it, and it grows where there were
-        none. A rule with a single member cannot tell, and says 0.
+        Aleatoric is what the members of an ensemble agree on, the geometric mean of their variances; epistemic is how
+        far they, or tied rules, disagree about the mean or the noise: more data shrink it, and it grows where there
+        were none. A rule with a single member cannot tell, and gives 0.
         """
-        noise, ignorance = self.moments(experience)[1], np.zeros_like(experience.values)
-        columns = np.array(self.domain.dynamic)
-        for batch, spread in self._each(experience, _batch_ignorance):
-            ignorance[np.ix_(_rows(experience, batch), columns)] = np.sqrt(np.asarray(spread)[batch.scene.valid])
-        return noise_of(noise, ignorance), _finite(ignorance, "deviation", _owners(experience))
+        _, std, epistemic = self._spreads(experience, epistemic=True)
+        return aleatoric_of(std, epistemic), epistemic
+
+    def _spreads(self, experience: Experience, *, epistemic: bool) -> tuple[np.ndarray, ...]:
+        """(mean, deviation, and, where asked for, epistemic deviation), float32 (total, P)."""
+        found = [experience.values.copy(), *(np.zeros_like(experience.values) for _ in range(1 + epistemic))]
+        columns, owners = np.array(self.domain.dynamic), _owners(experience)
+        for batch, (mean, *variances) in self._each(experience, _batch_spreads if epistemic else _batch_moments):
+            cells = np.ix_(_rows(experience, batch), columns)
+            for whole, part in zip(found, (mean, *map(np.sqrt, variances)), strict=True):
+                whole[cells] = np.asarray(part)[batch.scene.valid]
+        for whole, what in zip(found, ("expected state", "deviation", "deviation"), strict=False):
+            _finite(whole, what, owners)
+        return tuple(found)
 
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
         """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
-        result = experience.values.copy()
-        key = jax.random.key(seed)
+        result, key, columns = experience.values.copy(), jax.random.key(seed), np.array(self.domain.dynamic)
 
         def draw(model: Model, batch: Batch) -> Array:
             return _batch_sample(model, key, batch)
 
         for batch, values in self._each(experience, draw):
-            result[_rows(experience, batch)] = np.asarray(values)[batch.scene.valid]
+            result[np.ix_(_rows(experience, batch), columns)] = np.asarray(values)[batch.scene.valid]
         return _finite(result, "draw", _owners(experience))
 
     def predict(self, state: State, action: ActionCall) -> Prediction:
         """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
-        scene = make_scene(self.domain, state, action)
-        pointed, fires, moments, ignored, answers = _describe(self, scene)
-        size = len(state)
-        mean, std, ignorance = state.values.copy(), np.zeros_like(state.values), np.zeros_like(state.values)
-        columns = np.array(self.domain.dynamic)
-        ignorance[:, columns] = np.sqrt(np.asarray(ignored)[:size])
-        mean[:, columns] = np.asarray(moments[0])[:size]
-        std[:, columns] = np.sqrt(np.asarray(moments[1])[:size])
-        for part, what in ((mean, "expected state"), (std, "deviation"), (ignorance, "deviation")):
-            _finite(part, what, np.zeros(size, np.int64))
+        found = _predict(self, make_scene(self.domain, state, action))
+        size, columns = len(state), np.array(self.domain.dynamic)
+        parts = (state.values.copy(), np.zeros_like(state.values), np.zeros_like(state.values))
+        for whole, part, what in zip(parts, found.spreads, ("expected state", "deviation", "deviation"), strict=True):
+            whole[:, columns] = np.asarray(part)[:size] if what == "expected state" else np.sqrt(part)[:size]
+            _finite(whole, what, np.zeros(size, np.int64))
         rules = tuple(
             RuleAnswer(
                 rule=rule,
-                applies=bool(p.applies),
-                fires=bool(fire),
-                inputs=np.asarray(p.inputs)[:, :size],
-                outputs=np.asarray(p.outputs)[:, :size],
+                applies=bool(binding.applies),
+                fires=bool(fires),
+                inputs=np.asarray(binding.inputs)[:, :size],
+                outputs=np.asarray(binding.outputs)[:, :size],
                 x=np.asarray(x),
-                mean=np.asarray(centre)[:size],
-                std=np.sqrt(np.asarray(spread)[:size]),
+                mean=np.asarray(mean)[:size],
+                std=np.sqrt(variance)[:size],
             )
-            for rule, p, fire, (x, centre, spread) in zip(self.rules, pointed, np.asarray(fires), answers, strict=True)
+            for rule, binding, fires, (x, mean, variance) in zip(
+                self.rules, found.bindings, np.asarray(found.fires), found.answers, strict=True
+            )
         )
-        return Prediction(self.domain, state, action, mean, std, rules, ignorance)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file, atomically; `spare.load` gives back a model that predicts the same bits."""
-        from spare.model.files import save
-
-        save(self, path)
+        mean, std, epistemic = parts
+        return Prediction(self.domain, state, action, mean, std, rules, epistemic)
 
     def _each(self, experience: Experience, function: Callable[..., Any]) -> Iterator[tuple[Batch, Any]]:
         if experience.domain.fingerprint != self.domain.fingerprint:
@@ -259,7 +248,95 @@ class Model(eqx.Module):
             yield batch, function(self, batch)
 
     def __str__(self) -> str:
-        return describe_model(self.domain, self.rules, np.asarray(self.default_spread()))
+        return describe_model(self.domain, self.rules, self.noise)
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file, atomically; `spare.load` gives back a model that predicts the same bits."""
+        try:
+            manifest, tensors = self.pack()
+            for name, tensor in tensors.items():
+                if not np.isfinite(tensor).all():
+                    raise FileError(f"{name} holds numbers that are not finite")
+            data = manifests.encode(manifest, tensors)
+            Model.unpack(*manifests.decode(data), self.domain)
+        except SpareError as error:
+            raise FileError(f"{path}: not written, because {error}") from error
+        with replacing(path) as target:
+            target.write_bytes(data)
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The model as a manifest (JSON values) and tensors."""
+        tensors, rules = {"noise.variance": np.asarray(self.noise.variance, np.float32)}, []
+        for k, rule in enumerate(self.rules):
+            entry, arrays = rule.pack()
+            rules.append(entry)
+            tensors |= {f"rule.{k}.{name}": array for name, array in arrays.items()}
+        used = {pointer.reference for rule in self.rules for shell in (rule.gamma, rule.delta) for pointer in shell}
+        schema = self.domain.schema()
+        schema["references"] = [one for one in schema["references"] if one["name"] in used]
+        manifest = {
+            "format": manifests.FORMAT,
+            "check": "",
+            "domain": schema,
+            "fingerprint": self.domain.fingerprint,
+            "resolutions": dict(zip(self.domain.dynamic_names, self.domain.resolutions.tolist(), strict=True)),
+            "rules": rules,
+            "provenance": dict(self.provenance),
+        }
+        return manifest, tensors
+
+    @classmethod
+    def unpack(cls, manifest: dict[str, Any], tensors: dict[str, np.ndarray], domain: Domain) -> Model:
+        """The model that a manifest and its tensors describe; every shape is checked by `Rule` and `Model`."""
+        left, rules = dict(tensors), []
+
+        def take(name: str) -> np.ndarray:
+            if name not in left:
+                raise FileError(f"tensor {name!r} is missing")
+            return left.pop(name)
+
+        for k, entry in enumerate(manifest["rules"]):
+            try:
+                rules.append(Rule.unpack(domain, entry, lambda name, k=k: take(f"rule.{k}.{name}")))
+            except DefinitionError as error:
+                raise FileError(f"rule {k + 1}: {error}") from error
+        noise = take("noise.variance")
+        if left:
+            raise FileError(f"tensors that belong to nothing: {', '.join(sorted(left)[:5])}")
+        return cls(domain, rules, noise, manifest["provenance"])
+
+
+def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
+    """Read a model file; its domain may be left out if it is registered (see `spare.language.registry`)."""
+    manifest, tensors = manifests.read(path)
+    try:
+        return Model.unpack(manifest, tensors, _domain_of(manifest, domain))
+    except SpareError as error:
+        raise FileError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileError(f"{path}: the model file is damaged ({type(error).__name__}: {error})") from error
+
+
+def _domain_of(manifest: dict[str, Any], domain: Domain | None) -> Domain:
+    """The domain that was given or that is registered, if the file fits it; what does not fit is named."""
+    schema = manifest["domain"]
+    chosen = domain if domain is not None else find_domain(schema["name"])
+    if chosen is None:
+        raise FileError(f"it needs the domain {schema['name']!r}: pass domain=..., or --domain MODULE:NAME")
+    own = chosen.schema()
+    if schema["name"] != own["name"]:
+        raise FileError(f"it needs the domain {schema['name']!r}, not {own['name']!r}")
+    for kind in ("properties", "actions", "references"):
+        found = differences(schema, own, kind)
+        if found:
+            raise FileError(f"the domain's {kind} differ: {'; '.join(found[:4])}")
+    wanted = {name: float(number) for name, number in manifest["resolutions"].items()}
+    had = {p.name: p.resolution for p in chosen.properties if not p.static}
+    if {*wanted} != {*had}:
+        raise FileError(f"it has resolutions for {', '.join(sorted(wanted))}; {', '.join(sorted(had))} can change")
+    return chosen if wanted == had else chosen.with_resolutions(wanted)
 
 
 def make_scene(domain: Domain, state: State, action: ActionCall) -> Scene:
@@ -308,38 +385,50 @@ def _wide(batch: Batch) -> Batch:
     return batch._replace(scene=scene, next_values=jnp.asarray(batch.next_values, real))
 
 
+def _mapped(model: Model, batch: Batch, read: Callable[..., Any]) -> Any:
+    """read(distribution, next values (N, Q)) of every scene of a batch."""
+    batch = _wide(batch)
+    after = batch.next_values[:, :, np.array(model.domain.dynamic)]
+    return jax.vmap(lambda scene, after: read(model.distribution(scene), after))(batch.scene, after)
+
+
 @eqx.filter_jit
 def _batch_log_prob(model: Model, batch: Batch) -> Array:
-    batch = _wide(batch)
-    return jax.vmap(model.scene_log_prob)(batch.scene, batch.next_values)
+    return _mapped(model, batch, lambda found, after: found.log_prob(after))
 
 
 @eqx.filter_jit
 def _batch_log_values(model: Model, batch: Batch) -> Array:
-    batch = _wide(batch)
-    return jax.vmap(model.scene_log_values)(batch.scene, batch.next_values)
+    return _mapped(model, batch, lambda found, after: found.log_values(after))
 
 
 @eqx.filter_jit
-def _batch_moments(model: Model, batch: Batch) -> Any:
-    return jax.vmap(model.scene_moments)(_wide(batch).scene)
+def _batch_moments(model: Model, batch: Batch) -> tuple[Array, Array]:
+    return _mapped(model, batch, lambda found, _: found.moments())
 
 
 @eqx.filter_jit
-def _batch_ignorance(model: Model, batch: Batch) -> Array:
-    return jax.vmap(model.scene_ignorance)(_wide(batch).scene)
+def _batch_spreads(model: Model, batch: Batch) -> tuple[Array, Array, Array]:
+    return _mapped(model, batch, lambda found, _: (*found.moments(), found.epistemic()))
 
 
 @eqx.filter_jit
 def _batch_sample(model: Model, key: PRNGKeyArray, batch: Batch) -> Array:
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(batch.index)
-    return jax.vmap(model.scene_sample)(keys, _wide(batch).scene)
+    return jax.vmap(lambda key, scene: model.distribution(scene).sample(key))(keys, _wide(batch).scene)
+
+
+class _Described(NamedTuple):
+    """What `predict` needs: bindings, which rules fire, (mean, variance, epistemic), (x, mean, variance) by rule."""
+
+    bindings: tuple[Binding, ...]
+    fires: Array
+    spreads: tuple[Array, Array, Array]
+    answers: tuple[tuple[Array, Array, Array], ...]
 
 
 @eqx.filter_jit
-def _describe(model: Model, scene: Scene) -> Any:
-    pointed = model.point(scene)
-    answers = tuple(
-        (rule.features(scene, p.inputs), *rule.moments(scene, p)) for rule, p in zip(model.rules, pointed, strict=True)
-    )
-    return pointed, model.fires(pointed), model.scene_moments(scene), model.scene_ignorance(scene), answers
+def _predict(model: Model, scene: Scene) -> _Described:
+    found = model.distribution(scene)
+    answers = tuple((rule.x, *rule.moments()) for rule in found.rules)
+    return _Described(found.bindings, found.fires, (*found.moments(), found.epistemic()), answers)

@@ -1,39 +1,43 @@
-"""Predictors phi_theta: x -> a Gaussian for every output value (sections 3.2 and 4.1 of the paper).
+"""Predictors phi_theta: x -> location and variance of every output value (sections 3.2 and 4.1 of the paper).
 
-A predictor is a seam: anything that maps x to `Gaussians` can stand in a rule. `Predictor` is the paper's: a mean
-net and a variance net, here with normalisation inside and an ensemble axis (one member is the paper's case), or one
-residual network that says both.
+A predictor is a seam: anything that maps x to `Predicted` can stand in a rule, and anything that `register_predictor`
+knows can be saved in a model file. `Predictor` is the paper's: a mean net and a variance net, here with normalisation
+inside and an ensemble axis (one member is the paper's case), or one residual network for both. How a family of
+predictors is trained is in `learning/families.py`.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
-from spare.errors import DefinitionError
+from spare.errors import DefinitionError, one_of
+from spare.names import check_label
 
 ACTIVATIONS = {"relu": jax.nn.relu, "silu": jax.nn.silu, "tanh": jnp.tanh}
 LOWEST_LOG_VARIANCE, HIGHEST_LOG_VARIANCE = -18.0, 8.0
+NORMALISATION = ("x_mean", "x_scale", "y_mean", "y_scale")
+MOST_LAYERS = 64
 
 
-class Gaussians(NamedTuple):
-    """sum over c of exp(log_weight_c) N(mean_c, variance_c), for each of S output slots and Q values."""
+class Predicted(NamedTuple):
+    """sum over c of exp(log_weight_c) p(value | location_c, variance_c), for each of S output slots and Q values."""
 
     log_weight: Float[Array, " C"]
-    mean: Float[Array, "C S Q"]
+    location: Float[Array, "C S Q"]
     variance: Float[Array, "C S Q"]
 
 
 class AbstractPredictor(eqx.Module):
-    """phi: x -> `Gaussians`, with `outputs` slots of values; variances exclude the resolution's square."""
+    """phi: x -> `Predicted`, with S output slots of Q values; variances exclude the resolution's square."""
 
     @property
     def members(self) -> int:
@@ -41,8 +45,42 @@ class AbstractPredictor(eqx.Module):
         return 1
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Array, " D"]) -> Gaussians:
+    def __call__(self, x: Float[Array, " D"]) -> Predicted:
         """The predicted components for one input vector."""
+
+    @abc.abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What a file must know beside the arrays, as JSON values."""
+
+    @abc.abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All numbers by name, float32."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_arrays(cls, description: Mapping[str, Any], take: Take) -> AbstractPredictor:
+        """The predictor that `describe` and `arrays` came from; a `DefinitionError` says what does not fit."""
+
+
+Take = Callable[[str], np.ndarray]
+"""Gives the array of a name, or refuses with an error that names it."""
+
+PREDICTORS: dict[str, type[AbstractPredictor]] = {}
+"""The predictors that model files can hold, by name."""
+
+
+def register_predictor(name: str, predictor: type[AbstractPredictor]) -> None:
+    """Let model files hold predictors of this class under a name; a name belongs to one class."""
+    if PREDICTORS.setdefault(check_label("predictor", name), predictor) is not predictor:
+        raise DefinitionError(f"predictor {name!r} is registered already; choose another name")
+
+
+def predictor_name(predictor: AbstractPredictor) -> str:
+    """The name under which a predictor's class is registered."""
+    for name, kind in PREDICTORS.items():
+        if type(predictor) is kind:
+            return name
+    raise DefinitionError(f"predictors of type {type(predictor).__name__} cannot be saved; see register_predictor")
 
 
 class Network(eqx.Module):
@@ -73,24 +111,14 @@ class Network(eqx.Module):
         act, last = ACTIVATIONS[self.activation], len(self.weights) - 2
         for k in range(0, last + 1, 2):
             hidden = act(x @ self.weights[k] + self.biases[k])
-            told = hidden @ self.weights[k + 1] + self.biases[k + 1]
-            x = x + told if 0 < k < last else told
+            answer = hidden @ self.weights[k + 1] + self.biases[k + 1]
+            x = x + answer if 0 < k < last else answer
         return x
 
 
 def may_skip(hidden: Sequence[int]) -> bool:
     """Whether hidden layers of these widths can be the pairs of a residual network: 3, 5, 7, ... of one width."""
     return len(hidden) >= 3 and len(hidden) % 2 == 1 and len({*hidden}) == 1
-
-
-def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str, skips: bool = False) -> Network:
-    """Glorot-uniform weights U(-a, a) with a = sqrt(6 / (in + out)), zero biases."""
-    keys = jax.random.split(key, len(sizes) - 1)
-    weights = tuple(
-        jax.random.uniform(k, (i, o), minval=-1.0, maxval=1.0) * jnp.sqrt(6.0 / (i + o))
-        for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)
-    )
-    return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation, skips)
 
 
 def bounded_variance(raw: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -108,7 +136,7 @@ class Predictor(AbstractPredictor):
 
     mu = y_mean + y_scale * mean_net((x - x_mean) / x_scale)
     sigma² = y_scale² * bounded_variance(variance_net(...))
-    Without a `variance_net`, `mean_net` is a residual network that says both: its means, then its raw variances.
+    Without a `variance_net`, `mean_net` is a residual network that gives both: means, then raw variances.
     Members are mixed with equal weight, value by value.
     """
 
@@ -128,41 +156,72 @@ class Predictor(AbstractPredictor):
         """M, the number of ensemble members."""
         return self.mean_net.biases[-1].shape[0]
 
-    def __call__(self, x: Float[Array, " D"]) -> Gaussians:
-        """One Gaussian per member, output slot and value."""
+    def __call__(self, x: Float[Array, " D"]) -> Predicted:
+        """One leaf per member, output slot and value."""
         normal = (x - self.x_mean) / self.x_scale
         shape = (self.members, *self.y_mean.shape)
-        told = eqx.filter_vmap(lambda net: net(normal))(self.mean_net)
+        mean = eqx.filter_vmap(lambda net: net(normal))(self.mean_net)
         if self.variance_net is None:
-            told, more = jnp.split(told, 2, axis=1)
+            mean, raw = jnp.split(mean, 2, axis=1)
         else:
-            more = eqx.filter_vmap(lambda net: net(normal))(self.variance_net)
-        mean, raw = told.reshape(shape), more.reshape(shape)
-        variance = jnp.square(self.y_scale) * bounded_variance(raw)
+            raw = eqx.filter_vmap(lambda net: net(normal))(self.variance_net)
+        variance = jnp.square(self.y_scale) * bounded_variance(raw.reshape(shape))
         weight = jnp.full(self.members, -jnp.log(self.members))
-        return Gaussians(weight, self.y_mean + self.y_scale * mean, variance)
+        return Predicted(weight, self.y_mean + self.y_scale * mean.reshape(shape), variance)
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """The networks by name: two, or one for both."""
+        if self.variance_net is None:
+            return {"both": self.mean_net}
+        return {"mean": self.mean_net, "variance": self.variance_net}
+
+    def describe(self) -> dict[str, Any]:
+        """`networks`: the activation and the number of layers of each network."""
+        nets = self.networks.items()
+        return {"networks": {name: {"activation": net.activation, "layers": len(net.weights)} for name, net in nets}}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Normalisation, and `<network>.<layer>.weight` and `.bias`."""
+        found = {name: np.asarray(getattr(self, name), np.float32) for name in NORMALISATION}
+        for label, net in self.networks.items():
+            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+                found[f"{label}.{layer}.weight"] = np.asarray(weight, np.float32)
+                found[f"{label}.{layer}.bias"] = np.asarray(bias, np.float32)
+        return found
+
+    @classmethod
+    def from_arrays(cls, description: Mapping[str, Any], take: Take) -> Predictor:
+        """The predictor, if its networks and its normalisation fit each other."""
+        described = description.get("networks")
+        if not isinstance(described, dict) or {*described} not in ({"both"}, {"mean", "variance"}):
+            raise DefinitionError("its networks are neither 'mean' and 'variance' nor 'both'")
+        nets = {name: _network(name, described[name], take) for name in described}
+        first = nets.get("both") or nets["mean"]
+        x_mean, x_scale, y_mean, y_scale = (take(name) for name in NORMALISATION)
+        inputs = (first.weights[0].shape[1],)
+        if (x_mean.shape, x_scale.shape) != (inputs, inputs) or y_mean.ndim != 2 or y_mean.shape != y_scale.shape:
+            raise DefinitionError(f"the normalisation does not fit the network's {inputs[0]} inputs or its outputs")
+        if (x_scale == 0).any():
+            raise DefinitionError("a scale of its inputs is zero")
+        return cls(first, nets.get("variance"), *map(jnp.asarray, (x_mean, x_scale, y_mean, y_scale)))
 
 
-def fresh_predictor(
-    key: PRNGKeyArray,
-    inputs: int,
-    outputs: tuple[int, int],
-    hidden: tuple[int, ...] = (150, 150),
-    members: int = 1,
-    *,
-    shared: bool = False,
-) -> Predictor:
-    """An untrained predictor with the paper's nets, or one for both: Glorot weights, ReLU, unit normalisation."""
-    sizes = (inputs, *hidden, outputs[0] * outputs[1] * (1 + shared))
+def _network(name: str, described: Any, take: Take) -> Network:
+    activation, layers = described.get("activation"), described.get("layers")
+    if activation not in ACTIVATIONS:
+        raise DefinitionError(one_of("activation", activation, ACTIVATIONS))
+    if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:
+        raise DefinitionError(f"a network of {str(layers)[:32]!r} layers")
+    weights = tuple(jnp.asarray(take(f"{name}.{k}.weight")) for k in range(layers))
+    biases = tuple(jnp.asarray(take(f"{name}.{k}.bias")) for k in range(layers))
+    for weight, bias in zip(weights, biases, strict=True):
+        if weight.ndim != 3 or bias.shape != (weight.shape[0], weight.shape[2]) or 0 in weight.shape:
+            raise DefinitionError(f"the {name} network has layers of shapes {weight.shape} and {bias.shape}")
+    return Network(weights, biases, activation, name == "both")
 
-    def make(k: PRNGKeyArray) -> tuple[Network, Network | None]:
-        first, second = jax.random.split(k)
-        if shared:
-            return glorot_network(first, sizes, "relu", skips=True), None
-        return glorot_network(first, sizes, "relu"), glorot_network(second, sizes, "relu")
 
-    mean_net, variance_net = eqx.filter_vmap(make)(jax.random.split(key, members))
-    return Predictor(mean_net, variance_net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(outputs), jnp.ones(outputs))
+register_predictor("networks", Predictor)
 
 
 def linear_predictor(weight: Float[Array, "D O"], bias: Float[Array, " O"], variance: Float[Array, "S Q"]) -> Predictor:

@@ -17,20 +17,23 @@ from spare.data.experience import Experience
 from spare.data.scene import Scene
 from spare.language.domain import Domain
 from spare.language.references import Reference
-from spare.language.relations import Objects
 from spare.testing.models import shuffled
 from spare.testing.report import Finding, Report
 
 TUPLES = 6
 SLOW_SECONDS = 2e-3
 SLOW_TIMES = 20.0
+FEW = 20
+"""From fewer transitions nothing is said about frames."""
+CORRELATED = 0.5
+"""A place that an action works at goes with its origin at least so much."""
 
 
 def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most: int = 128) -> Report:
-    """Findings about a domain on data: what never applies, never varies, never occurs, is slow, or raises."""
+    """Findings about a domain on data: what never applies, varies or occurs, is slow, raises, or looks misdeclared."""
     data = experience.with_domain(domain)
     few = data[np.random.default_rng(seed).permutation(len(data))[:most]]
-    findings = [*_properties(data), *_actions(data)]
+    findings = [*_properties(data), *_actions(data), *_frames(data)]
     answers: dict[str, _Answers] = {}
     for reference in domain.references:
         try:
@@ -41,7 +44,7 @@ def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most:
     for reference in domain.references:
         if reference.name in answers:
             findings += _reference(reference, answers)
-    return Report(f"domain {domain.name!r}", ("properties", "actions", "references"), tuple(findings))
+    return Report(f"domain {domain.name!r}", ("properties", "actions", "frames", "references"), tuple(findings))
 
 
 def _name(reference: Reference) -> str:
@@ -53,7 +56,9 @@ def _properties(data: Experience) -> Iterator[Finding]:
         seen = np.stack([data.values[:, column], data.next_values[:, column]]).astype(np.float64)
         subject, changes = f"property {prop.name!r}", np.abs(seen[1] - seen[0])
         if np.ptp(seen) == 0:
-            yield Finding(subject, f"it is always {seen[0, 0]:g}", "Leave it out: it tells objects not apart", False)
+            yield Finding(
+                subject, f"it is always {seen[0, 0]:g}", "Leave it out: it does not tell objects apart", False
+            )
         elif not prop.static and not changes.any():
             advice = "Declare it static=True: it is then an input, and no prediction is wasted on it"
             yield Finding(subject, "it never changes", advice, False)
@@ -88,6 +93,42 @@ def _actions(data: Experience) -> Iterator[Finding]:
         moved = data.next_values != data.values
         if not np.add.reduceat(moved.any(axis=1).astype(int), data.offsets[:-1])[rows].any():
             yield Finding(subject, "nothing ever changes after it", "Check that next states are not the states", False)
+
+
+def _frames(data: Experience) -> Iterator[Finding]:
+    """Directions that are declared as positions: of another unit, or not moving with the frame's origin."""
+    domain = data.domain
+    for index, action in enumerate(domain.actions):
+        rows = np.flatnonzero(data.action == index)
+        if action.frame is None or not len(rows):
+            continue
+        mine = data[rows]
+        places = mine.values[mine.offsets[:-1, None] + mine.objects[:, : len(action.objects)]].astype(np.float64)
+        origin = domain.poses(action, places.astype(np.float32), mine.parameters).origin
+        groups = [group for group in action.frame.positions if {*group} <= {*domain.property_names}]
+        units = [tuple(domain.property(name).unit for name in group[:2]) for group in groups]
+        for group, unit in zip(groups, units, strict=True):
+            columns = [domain.property_names.index(name) for name in group[:2]]
+            text = None
+            if unit != units[0]:
+                text = f"its position {', '.join(group)} is in {unit[0]!r}, the first position in {units[0][0]!r}"
+            elif group != groups[0] and not _moves_with(places[:, :, columns], origin):
+                text = f"its position {', '.join(group)} does not move with the frame's origin"
+            if text:
+                advice = "If it is a velocity, a force or an offset, name it in Frame(directions=...)"
+                yield Finding(f"action {action.name!r}", text, advice, False)
+
+
+def _moves_with(places: np.ndarray, origin: np.ndarray) -> bool:
+    """Whether places (n, roles, 2) of the action's objects are correlated with the origin (n, 3) along an axis."""
+    if len(places) < FEW:
+        return True
+    for role in range(places.shape[1]):
+        for axis in range(2):
+            here, there = places[:, role, axis], origin[:, axis]
+            if min(np.ptp(here), np.ptp(there)) > 0 and abs(np.corrcoef(here, there)[0, 1]) > CORRELATED:
+                return True
+    return not (np.ptp(origin, axis=0) > 0).any()
 
 
 class _Answers(NamedTuple):
@@ -128,9 +169,9 @@ def _ask(reference: Reference, data: Experience, seed: int) -> _Answers:
 
 def _asker(reference: Reference, domain: Domain) -> Any:
     def one(values: Any, valid: Any, tuples: Any) -> Any:
-        objects = Objects(domain.property_names, values)
+        view = domain.view(None, values, valid, None)
         arguments = tuple(tuples[:, k] for k in range(reference.arity))
-        return jax.vmap(lambda *chosen: reference.relation.pick(objects, valid, chosen))(*arguments)
+        return jax.vmap(lambda *chosen: reference.relation.pick(view, chosen))(*arguments)
 
     return one
 
@@ -149,10 +190,10 @@ def _reference(reference: Reference, answers: dict[str, _Answers]) -> Iterator[F
             subject, "it depends on the order of objects", "Let formulas use properties only, never positions"
         )
     if not mine.found.any():
-        yield Finding(subject, "it never finds anybody", "Check its formula and its units, or leave it out", False)
+        yield Finding(subject, "it never finds anything", "Check its formula and its units, or leave it out", False)
         return
     if np.array_equal(mine.found, mine.others):
-        yield Finding(subject, "it always finds everybody else", "Make it choose, or leave it out", False)
+        yield Finding(subject, "it always finds every other object", "Make it choose, or leave it out", False)
     for name, other in answers.items():
         if name == reference.name:
             break

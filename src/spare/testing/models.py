@@ -20,8 +20,7 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.errors import SpareError
 from spare.language.domain import Domain
-from spare.model.files import load
-from spare.model.model import TransitionModel
+from spare.model.model import TransitionModel, load
 from spare.testing.report import Finding, Report
 
 HALVINGS = 8

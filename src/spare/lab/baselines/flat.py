@@ -8,7 +8,6 @@ The action's objects come first; the rest in one of three orders (appendix B). T
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -18,18 +17,20 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.data.scene import round_up
 from spare.errors import DataError, DefinitionError, FitError, one_of
-from spare.lab.baselines.gaussian import GaussianModel, Part, Told, see
+from spare.lab.baselines.gaussian import GaussianModel, Part, RowGaussians
+from spare.lab.baselines.graph_data import encoded
 from spare.language.domain import Domain
-from spare.language.periodic import show
 from spare.language.references import Shell
-from spare.learning.bindings import Pointing
-from spare.learning.dataset import Seen, Table
-from spare.learning.engine import Capacity, Nets, initial_nets, train
-from spare.learning.fit import prepare, split_weights
+from spare.learning.bindings import Bindings
+from spare.learning.dataset import DesignMatrix, ObservedRows, observe_rows
+from spare.learning.engine import Capacity, Nets, Recipe, initial_nets, train_nets
+from spare.learning.families import NetworkFamily
+from spare.learning.fit import prepare
+from spare.learning.folds import split_weights
 from spare.learning.presets import Training
-from spare.learning.problems import Scaling, padded_problem, take_scale
+from spare.learning.problems import padded_problem, take_scale
 from spare.learning.threads import in_parallel
-from spare.model.predictors import Network, Predictor
+from spare.model.predictors import Predictor
 
 ORDERS = ("none", "xtheny", "stack")
 
@@ -64,7 +65,7 @@ class FlatSettings:
 
     def changes(self, domain: Domain) -> np.ndarray:
         """Which properties are predicted as changes, (Q,): all, or only those with a period."""
-        return domain.periodic | (self.targets == "change")
+        return domain.targets(self.targets == "change")
 
 
 PAPER = FlatSettings()
@@ -91,7 +92,7 @@ def ordering(data: Experience, action: str, settings: FlatSettings) -> np.ndarra
     roles = len(data.domain.action(action).objects)
     rank = np.full(len(data.values), len(data.values), np.int64)
     if settings.order == "stack":
-        _rank_along(data, settings.chain, roles, rank)
+        _rank_along(data, settings.chain, action, rank)
     first = data.offsets[:-1, None] + data.objects[:, :roles]
     for role in range(roles - 1, -1, -1):
         rank[first[:, role]] = role - roles
@@ -102,14 +103,14 @@ def ordering(data: Experience, action: str, settings: FlatSettings) -> np.ndarra
     return np.lexsort((*keys, rank, owner)).reshape(len(data), -1)
 
 
-def _rank_along(data: Experience, chain: str, roles: int, rank: np.ndarray) -> None:
+def _rank_along(data: Experience, chain: str, action: str, rank: np.ndarray) -> None:
     """Rank k for what the reference finds when it is followed k + 1 times from the first of the action's objects."""
     if data.domain.reference(chain).arity != 1:
         raise DefinitionError(f"order 'stack': reference {chain!r} must take one argument to be followed")
-    pointing, at = Pointing(data, roles), 0
+    bindings, at = Bindings(data, action), 0
     for k in range(int(data.counts.max())):
         at = (chain, (at,))
-        found = pointing.mask(at) & (rank > k)
+        found = bindings.mask(at) & (rank > k)
         if not found.any():
             return
         rank[found] = k
@@ -123,7 +124,7 @@ class Flat(GaussianModel):
         self.action, self.settings, self.predictor = action, settings, predictor
         self.count = predictor.y_mean.shape[0]
 
-    def tell(self, part: Part) -> Told:
+    def answer(self, part: Part) -> RowGaussians:
         """One pass over all transitions; answers go back to the rows that the inputs came from."""
         if part.action != self.action:
             raise DataError(f"this network was trained on action {self.action!r}, not on {part.action!r}")
@@ -144,20 +145,20 @@ class Flat(GaussianModel):
         change[:, flat] = np.moveaxis(mean, 0, 1).reshape(shape)
         spread[:, flat] = np.moveaxis(variance, 0, 1).reshape(shape)
         change -= np.where(self.settings.changes(self.domain), 0.0, part.seen.values[:, list(self.domain.dynamic)])
-        return Told(change, spread)
+        return RowGaussians(change, spread)
 
 
 @eqx.filter_jit
 def _ask(predictor: Predictor, x: Any) -> Any:
     found = jax.vmap(predictor)(x)
-    return found.mean, found.variance
+    return found.location, found.variance
 
 
-def _inputs(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettings) -> np.ndarray:
+def _inputs(data: Experience, seen: ObservedRows, order: np.ndarray, settings: FlatSettings) -> np.ndarray:
     """x (n, D): the action's parameters, then the properties of each object in order."""
     domain = data.domain
     names = domain.dynamic_names if settings.inputs == "dynamic" else domain.property_names
-    values = show(domain, names, seen.values)[order]
+    values = encoded(domain, names, seen.values)[order]
     return np.concatenate([seen.parameters, values.reshape(len(order), -1)], axis=1)
 
 
@@ -175,22 +176,23 @@ def fit_flat(
     if len(actions) != 1:
         raise FitError(f"a flat network learns one action at a time; these data have {len(actions)}")
     action = data.domain.actions[actions[0]].name
-    order, seen = ordering(data, action, settings), see(data, action, False)
-    table = _table(data, seen, order, settings)
+    order, seen = ordering(data, action, settings), observe_rows(data, action, framed=False)
+    matrix = _matrix(data, seen, order, settings)
     weights = split_weights(data.weights, settings.validation, seed)
-    scaling = take_scale(table, weights[0], data.domain.resolutions)
-    capacity = Capacity(round_up(len(data)), table.x.shape[1], *table.y.shape[1:])
+    scaling = take_scale(matrix, weights[0], data.domain)
+    capacity = Capacity(round_up(len(data)), matrix.x.shape[1], *matrix.y.shape[1:])
 
     def member(k: int) -> Nets:
         rng = np.random.default_rng([seed, 31, k])
         used = _resampled(weights[0], rng) if settings.bootstrap else weights[0]
-        problem = padded_problem(table, (used, weights[1]), scaling, capacity, data.domain.resolutions, False)
-        sizes = (table.x.shape[1], table.y.shape[1] * table.y.shape[2])
+        problem = padded_problem(matrix, (used, weights[1]), scaling, capacity, data.domain.resolutions, False)
+        sizes = (matrix.x.shape[1], matrix.y.shape[1] * matrix.y.shape[2])
         nets = initial_nets(settings.training, capacity, sizes, rng)
-        return train(settings.training, nets, problem, int(rng.integers(2**31)))[0]
+        recipe = Recipe(settings.training, data.domain.leaves)
+        return train_nets(recipe, nets, problem, int(rng.integers(2**31)))
 
     calls = [lambda k=k: member(k) for k in range(settings.training.members)]
-    return Flat(data.domain, action, settings, _predictor(list(in_parallel(calls, threads)), scaling))
+    return Flat(data.domain, action, settings, NetworkFamily().predictor(list(in_parallel(calls, threads)), scaling))
 
 
 def _resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -202,7 +204,7 @@ def _resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return result
 
 
-def _table(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettings) -> Table:
+def _matrix(data: Experience, seen: ObservedRows, order: np.ndarray, settings: FlatSettings) -> DesignMatrix:
     """The rows to train on, in the form that rules are trained from: every object is a slot of its own."""
     before = seen.values[:, list(data.domain.dynamic)]
     after = (seen.after - np.where(settings.changes(data.domain), before, 0.0))[order]
@@ -210,15 +212,6 @@ def _table(data: Experience, seen: Seen, order: np.ndarray, settings: FlatSettin
     roles = len(data.domain.actions[int(data.action[0])].objects)
     held, always = np.ones((n, count), np.int64), np.ones(n, bool)
     x = _inputs(data, seen, order, settings)
-    return Table(Shell(roles), Shell(roles), x, after, np.zeros_like(after), held, always, np.zeros((0, 0), bool))
-
-
-def _predictor(nets: Sequence[Nets], scaling: Scaling) -> Predictor:
-    """Both networks of every member, with normalisation inside."""
-
-    def stack(networks: Sequence[Network | None]) -> Any:
-        return jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)), *networks)
-
-    numbers = (scaling.x_mean, scaling.x_scale, scaling.y_mean, scaling.y_scale)
-    parts = (jax.device_put(part.astype(np.float32)) for part in numbers)
-    return Predictor(stack([n.mean for n in nets]), stack([n.variance for n in nets]), *parts)
+    return DesignMatrix(
+        Shell(roles), Shell(roles), x, after, np.zeros_like(after), held, always, np.zeros((0, 0), bool)
+    )

@@ -21,13 +21,13 @@ from spare.data.experience import Experience
 from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
-from spare.language.frames import Placed, groups, leave, leave_variances, place_all
-from spare.learning.dataset import Seen, look
+from spare.language.frames import FrameColumns, FramePose, from_frame, variances_from_frame
+from spare.learning.dataset import ObservedRows, action_poses, observe_rows
 
 LOG_2PI = float(np.log(2 * np.pi))
 
 
-class Told(NamedTuple):
+class RowGaussians(NamedTuple):
     """M Gaussians for each of R object rows and Q values: mean of the change and variance, float64 (M, R, Q).
 
     In the predictor's coordinates (the frame's, or the world's); the variance without resolution².
@@ -72,19 +72,20 @@ class Part(NamedTuple):
     transitions: np.ndarray
     rows: np.ndarray
     data: Experience
-    seen: Seen
-    placed: tuple[Placed, tuple[tuple[int, ...], ...]] | None
+    seen: ObservedRows
+    pose: FramePose | None
+    columns: FrameColumns | None
 
 
 class GaussianModel(abc.ABC):
-    """A transition model whose networks give `Told` for every object; see the module."""
+    """A transition model whose networks give `RowGaussians` for every object; see the module."""
 
     def __init__(self, domain: Domain, framed: bool) -> None:
         self.domain, self.framed = domain, framed
-        self._last: tuple[weakref.ref[Experience], list[tuple[Part, Told]]] | None = None
+        self._last: tuple[weakref.ref[Experience], list[tuple[Part, RowGaussians]]] | None = None
 
     @abc.abstractmethod
-    def tell(self, part: Part) -> Told:
+    def answer(self, part: Part) -> RowGaussians:
         """What the networks say about every object of one action's transitions."""
 
     def log_prob(self, experience: Experience) -> np.ndarray:
@@ -94,10 +95,10 @@ class GaussianModel(abc.ABC):
     def log_prob_values(self, experience: Experience) -> np.ndarray:
         """log p of every (object, changeable property), float64 (total, Q), rows as in `experience.values`."""
         result = np.empty((len(experience.values), len(self.domain.dynamic)))
-        for part, told in self._told(experience):
-            variance = told.variance + self.domain.resolutions**2
+        for part, said in self._answers(experience):
+            variance = said.variance + self.domain.resolutions**2
             moved = part.seen.after - part.seen.values[:, list(self.domain.dynamic)]
-            terms = -0.5 * (np.square(moved - told.change) / variance + np.log(variance) + LOG_2PI)
+            terms = -0.5 * (np.square(moved - said.change) / variance + np.log(variance) + LOG_2PI)
             top = terms.max(axis=0)
             result[part.rows] = top + np.log(np.exp(terms - top).mean(axis=0))
         return result
@@ -109,28 +110,28 @@ class GaussianModel(abc.ABC):
     def moments(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
         """(mean, standard deviation) of every object's properties, float32 (total, P); static ones never vary."""
         mean, std = experience.values.copy(), np.zeros_like(experience.values)
-        for part, told in self._told(experience):
-            change = told.change.mean(axis=0)
-            spread = (told.variance + np.square(told.change - change)).mean(axis=0) + self.domain.resolutions**2
+        for part, said in self._answers(experience):
+            change = said.change.mean(axis=0)
+            spread = (said.variance + np.square(said.change - change)).mean(axis=0) + self.domain.resolutions**2
             place = np.ix_(part.rows, np.array(self.domain.dynamic))
-            mean[place] = self._leave(part, change)
-            std[place] = np.sqrt(self._leave_variances(part, spread))
+            mean[place] = self._outside(part, change)
+            std[place] = np.sqrt(self._variances(part, spread))
         return mean, std
 
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
         """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
         result = experience.values.copy()
-        for part, told in self._told(experience):
+        for part, said in self._answers(experience):
             shape = (len(part.rows), len(self.domain.dynamic))
             member, noise = np.empty(shape), np.empty(shape)
             for i, start, stop in zip(part.transitions, part.data.offsets[:-1], part.data.offsets[1:], strict=True):
                 rng = np.random.default_rng([seed, int(i)])
                 member[start:stop] = rng.uniform(size=(stop - start, shape[1]))
                 noise[start:stop] = rng.standard_normal((stop - start, shape[1]))
-            chosen = (member * len(told.change)).astype(int)[None]
-            change = np.take_along_axis(told.change, chosen, axis=0)[0]
-            variance = np.take_along_axis(told.variance, chosen, axis=0)[0] + self.domain.resolutions**2
-            drawn = self._leave(part, change + np.sqrt(variance) * noise)
+            chosen = (member * len(said.change)).astype(int)[None]
+            change = np.take_along_axis(said.change, chosen, axis=0)[0]
+            variance = np.take_along_axis(said.variance, chosen, axis=0)[0] + self.domain.resolutions**2
+            drawn = self._outside(part, change + np.sqrt(variance) * noise)
             result[np.ix_(part.rows, np.array(self.domain.dynamic))] = drawn
         return result
 
@@ -139,10 +140,10 @@ class GaussianModel(abc.ABC):
         one = single(self.domain, state, action)
         return Expectation(self.domain, state, action, *self.moments(one))
 
-    def _told(self, experience: Experience) -> list[tuple[Part, Told]]:
+    def _answers(self, experience: Experience) -> list[tuple[Part, RowGaussians]]:
         """What is said of each action's transitions; kept for the last experience: evaluation draws from it often."""
         if self._last is None or self._last[0]() is not experience:
-            self._last = (weakref.ref(experience), [(part, self.tell(part)) for part in self._parts(experience)])
+            self._last = (weakref.ref(experience), [(part, self.answer(part)) for part in self._parts(experience)])
         return self._last[1]
 
     def _parts(self, experience: Experience) -> Iterator[Part]:
@@ -154,34 +155,21 @@ class GaussianModel(abc.ABC):
             if len(chosen):
                 owner = np.repeat(data.action, data.counts)
                 mine = data[chosen]
-                seen, placed = see(mine, action.name, self.framed), self._place(mine, action.name)
-                yield Part(action.name, chosen, np.flatnonzero(owner == index), mine, seen, placed)
+                seen = observe_rows(mine, action.name, self.framed)
+                pose = action_poses(mine, action.name) if self.framed else None
+                columns = None if action.frame is None else action.frame.columns(self.domain.dynamic_names)
+                rows = None if pose is None else pose.at(np.repeat(np.arange(len(mine)), mine.counts))
+                yield Part(action.name, chosen, np.flatnonzero(owner == index), mine, seen, rows, columns)
 
-    def _place(self, data: Experience, action: str) -> tuple[Placed, tuple[tuple[int, ...], ...]] | None:
-        """The frame of every object row, and which changeable values are positions in it."""
-        template = self.domain.action(action)
-        if not self.framed or template.frame is None:
-            return None
-        roles = data.values[data.offsets[:-1, None] + data.objects[:, : len(template.objects)]]
-        placed = place_all(self.domain, template, roles, data.parameters)
-        owner = np.repeat(np.arange(len(data)), data.counts)
-        columns = groups(self.domain.dynamic_names, template.frame.groups)
-        return Placed(placed.origin[owner], placed.heading[owner]), columns
-
-    def _leave(self, part: Part, change: np.ndarray) -> np.ndarray:
+    def _outside(self, part: Part, change: np.ndarray) -> np.ndarray:
         """Changes in the predictor's coordinates as new values in the world."""
         after = part.seen.values[:, list(self.domain.dynamic)] + change
-        return after if part.placed is None else leave(after, part.placed[1], part.placed[0])
+        return after if part.pose is None or part.columns is None else from_frame(after, part.columns, part.pose)
 
-    def _leave_variances(self, part: Part, variance: np.ndarray) -> np.ndarray:
-        if part.placed is None:
+    def _variances(self, part: Part, variance: np.ndarray) -> np.ndarray:
+        if part.pose is None or part.columns is None:
             return variance
-        return np.asarray(leave_variances(variance, part.placed[1], part.placed[0]))
-
-
-def see(data: Experience, action: str, framed: bool, mirror: bool = False) -> Seen:
-    """One action's transitions in the predictor's coordinates: the world's, the frame's, or the frame's mirror."""
-    return look(data, action, framed, mirror)
+        return variances_from_frame(variance, part.columns, part.pose)
 
 
 def single(domain: Domain, state: State, action: ActionCall) -> Experience:

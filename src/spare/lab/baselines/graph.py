@@ -16,21 +16,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array
 
 from spare.data.experience import Experience
 from spare.data.scene import round_up
 from spare.errors import DataError, DefinitionError, FitError
-from spare.lab.baselines.gaussian import GaussianModel, Part, Told, see
+from spare.lab.baselines.gaussian import GaussianModel, Part, RowGaussians
 from spare.lab.baselines.graph_data import Graphs, Scales, make_graphs, node_features, take_scales
 from spare.lab.baselines.graph_net import Edges, GraphNet, fresh_net
 from spare.language.domain import Domain
-from spare.learning.dataset import Seen
-from spare.learning.engine import Moments, adam
-from spare.learning.fit import prepare, split_weights
+from spare.learning.dataset import ObservedRows, observe_rows
+from spare.learning.engine import Batches, Descent, descend
+from spare.learning.fit import prepare
+from spare.learning.folds import split_weights
 from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
+from spare.model.features import Observed
 from spare.model.predictors import bounded_variance
 
 
@@ -73,7 +74,7 @@ class Graph(GaussianModel):
         super().__init__(domain, settings.framed and domain.action(action).frame is not None)
         self.action, self.settings, self.nets, self.scales = action, settings, nets, scales
 
-    def tell(self, part: Part) -> Told:
+    def answer(self, part: Part) -> RowGaussians:
         """What every member says of every object, a few hundred states at a time."""
         if part.action != self.action:
             raise DataError(f"this network was trained on action {self.action!r}, not on {part.action!r}")
@@ -82,14 +83,14 @@ class Graph(GaussianModel):
         for chosen in _similar(data.counts):
             mine, ones = data[chosen], np.ones(len(chosen))
             rows = np.flatnonzero(np.isin(np.repeat(np.arange(len(data)), data.counts), chosen))
-            seen = Seen(part.seen.values[rows], part.seen.after[rows], part.seen.parameters[chosen])
+            seen = ObservedRows(Observed(part.seen.values[rows], part.seen.parameters[chosen]), part.seen.after[rows])
             graphs = make_graphs(mine, part.action, seen, self.scales, self.settings.neighbours, ones)
             padded = jax.tree.map(functools.partial(_lengthen, size=round_up(len(mine))), graphs)
             for k, net in enumerate(self.nets):
                 mean, raw = (np.asarray(one, np.float64)[: len(mine)][graphs.valid] for one in _ask(net, padded))
                 change[k, rows] = mean * self.scales.change_scale
                 variance[k, rows] = raw * np.square(self.scales.change_scale)
-        return Told(change, variance)
+        return RowGaussians(change, variance)
 
 
 def _similar(counts: np.ndarray, cells: int = 1 << 14) -> list[np.ndarray]:
@@ -136,26 +137,16 @@ def _losses(net: GraphNet, graphs: Graphs, floor: Any, beta: float) -> Array:
 def _train(settings: GraphSettings, net: GraphNet, data: tuple[Graphs, Graphs], floor: Any, rows: Any) -> GraphNet:
     """`steps` minibatches (rows, (T, b), of the training graphs); the best weights on the validation graphs."""
     graphs, check = data
-    rate = optax.cosine_decay_schedule(settings.learning_rate, settings.steps)
 
     def objective(net: GraphNet, index: Array) -> Array:
         taken = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], graphs)
         return _losses(net, taken, floor, settings.beta).mean()
 
-    def step(k: Array, carry: Any) -> Any:
-        net, state, best, lowest = carry
-        net, state = adam(net, jax.grad(objective)(net, rows[k]), state, rate(k), settings.weight_decay)
+    def validate(net: GraphNet) -> Array:
+        return _losses(net, check, floor, 0.0).sum()
 
-        def judge() -> Any:
-            loss = _losses(net, check, floor, 0.0).sum()
-            return jax.tree.map(lambda new, old: jnp.where(loss < lowest, new, old), (net, loss), (best, lowest))
-
-        due = ((k + 1) % settings.check_every == 0) | (k + 1 == settings.steps)
-        best, lowest = jax.lax.cond(due, judge, lambda: (best, lowest))
-        return net, state, best, lowest
-
-    start = (net, Moments.zero(net, jnp), net, jnp.asarray(jnp.inf))
-    return jax.lax.fori_loop(0, settings.steps, step, start)[2]
+    how = Descent(settings.learning_rate, settings.weight_decay, settings.check_every)
+    return descend(net, objective, validate, Batches(rows, settings.steps), how)
 
 
 def fit_graph(
@@ -202,9 +193,9 @@ def _graphs(
 ) -> tuple[Scales, Graphs]:
     """Scales from the training rows, and all graphs, followed by their mirror images where the frame has them."""
     frame = data.domain.action(action).frame
-    views = [see(data, action, framed)]
+    views = [observe_rows(data, action, framed)]
     if framed and frame is not None and frame.mirror:
-        views.append(see(data, action, framed, mirror=True))
+        views.append(observe_rows(data, action, framed, mirror=True))
     scales = take_scales(data, node_features(data, action, views[0]), views[0], training)
     weights = data.weights / data.weights.mean()
     parts = [make_graphs(data, action, seen, scales, settings.neighbours, weights) for seen in views]

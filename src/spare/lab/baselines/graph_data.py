@@ -7,14 +7,16 @@ objects and its distance from them, and the action's parameters. Numbers are nor
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spare.data.columns import positions_within
 from spare.data.experience import Experience
-from spare.language.periodic import show
-from spare.learning.dataset import Seen
+from spare.language.domain import Domain
+from spare.language.properties import encode
+from spare.learning.dataset import ObservedRows
 
 
 class Graphs(NamedTuple):
@@ -44,15 +46,20 @@ class Scales:
     change_scale: np.ndarray
 
 
-def shown(data: Experience, seen: Seen) -> np.ndarray:
-    """What the network sees of every object: its properties, or cos and sin of those that come round again."""
-    return show(data.domain, data.domain.property_names, seen.values)
+def encoded(domain: Domain, names: Sequence[str], values: np.ndarray) -> np.ndarray:
+    """What a network sees of these properties, for values (..., P)."""
+    columns = [domain.property_names.index(name) for name in names]
+    return encode([domain.properties[k] for k in columns], columns, values)
 
 
-def node_features(data: Experience, action: str, seen: Seen) -> np.ndarray:
+def _nodes(data: Experience, seen: ObservedRows) -> np.ndarray:
+    return encoded(data.domain, data.domain.property_names, seen.values)
+
+
+def node_features(data: Experience, action: str, seen: ObservedRows) -> np.ndarray:
     """(total, F) float64, in the predictor's coordinates."""
     roles = len(data.domain.action(action).objects)
-    owner, values = np.repeat(np.arange(len(data)), data.counts), shown(data, seen)
+    owner, values = np.repeat(np.arange(len(data)), data.counts), _nodes(data, seen)
     parts = [values, seen.parameters[owner]]
     for role in range(roles):
         row = (data.offsets[:-1] + data.objects[:, role])[owner]
@@ -62,12 +69,14 @@ def node_features(data: Experience, action: str, seen: Seen) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
-def edge_list(data: Experience, seen: Seen, neighbours: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def edge_list(
+    data: Experience, seen: ObservedRows, neighbours: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(senders, receivers, edges per state): positions within each state, by receiver.
 
     Every other object is a sender, or the `neighbours` nearest ones by distance over the changeable properties.
     """
-    places = show(data.domain, data.domain.dynamic_names, seen.values)
+    places = encoded(data.domain, data.domain.dynamic_names, seen.values)
     senders, receivers, counts = [], [], np.zeros(len(data), np.int64)
     for i, (start, stop) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         size = int(stop - start)
@@ -93,13 +102,13 @@ def nearest(points: np.ndarray, count: int) -> np.ndarray:
     return found[~mine].reshape(len(points), count)
 
 
-def take_scales(data: Experience, nodes: np.ndarray, seen: Seen, weights: np.ndarray) -> Scales:
+def take_scales(data: Experience, nodes: np.ndarray, seen: ObservedRows, weights: np.ndarray) -> Scales:
     """Weighted statistics over the object rows of transitions with weight; a constant gets scale 1."""
     share = np.repeat(weights, data.counts)
     share = share / share.sum()
     node_mean = share @ nodes
     node_scale = np.sqrt(share @ np.square(nodes - node_mean))
-    values = shown(data, seen)
+    values = _nodes(data, seen)
     value_mean = share @ values
     value_scale = np.sqrt(share @ np.square(values - value_mean))
     change = seen.after - seen.values[:, list(data.domain.dynamic)]
@@ -112,12 +121,12 @@ def take_scales(data: Experience, nodes: np.ndarray, seen: Seen, weights: np.nda
 
 
 def make_graphs(
-    data: Experience, action: str, seen: Seen, scales: Scales, neighbours: int | None, weights: np.ndarray
+    data: Experience, action: str, seen: ObservedRows, scales: Scales, neighbours: int | None, weights: np.ndarray
 ) -> Graphs:
     """Everything normalised, padded to the largest state, float32."""
     dynamic = list(data.domain.dynamic)
     nodes = (node_features(data, action, seen) - scales.node_mean) / scales.node_scale
-    values = (shown(data, seen) - scales.value_mean) / scales.value_scale
+    values = (_nodes(data, seen) - scales.value_mean) / scales.value_scale
     change = (seen.after - seen.values[:, dynamic]) / scales.change_scale
     senders, receivers, counts = edge_list(data, seen, neighbours)
     size, most = int(data.counts.max()), max(1, int(counts.max()))

@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from spare.model.predictors import Network, glorot_network
+from spare.model.predictors import Network
 
 
 class Edges(NamedTuple):
-    """Directed pairs of node rows, sorted by receiver; `real` is false on padding, which is received by nobody."""
+    """Directed pairs of node rows, sorted by receiver; `real` is false on padding, which no node receives."""
 
     senders: Int[Array, " E"]
     receivers: Int[Array, " E"]
@@ -39,9 +39,9 @@ class Round(eqx.Module):
     update: Network
 
     def __call__(self, h: Float[Array, "R H"], gaps: Float[Array, "E G"], edges: Edges) -> Float[Array, "R H"]:
-        """h after hearing from every neighbour."""
-        told, heard = jax.vmap(self.sender)(h), jax.vmap(self.receiver)(h)
-        hidden = jax.nn.silu(told[edges.senders] + heard[edges.receivers] + jax.vmap(self.pair)(gaps))
+        """h after one message from every neighbour."""
+        sent, received = jax.vmap(self.sender)(h), jax.vmap(self.receiver)(h)
+        hidden = jax.nn.silu(sent[edges.senders] + received[edges.receivers] + jax.vmap(self.pair)(gaps))
         hidden = jnp.where(edges.real[:, None], hidden, 0.0)
         total = jax.ops.segment_sum(hidden, edges.receivers, len(h), indices_are_sorted=True)
         return h + jax.vmap(self.update)(jnp.concatenate([h, jax.vmap(self.message)(total)], axis=1))
@@ -65,6 +65,16 @@ class GraphNet(eqx.Module):
             h = one(h, gaps, edges)
         mean, raw = jnp.split(jax.vmap(self.decode)(h), 2, axis=1)
         return mean, raw
+
+
+def glorot_network(key: PRNGKeyArray, sizes: tuple[int, ...], activation: str) -> Network:
+    """Glorot-uniform weights U(-a, a) with a = sqrt(6 / (in + out)), zero biases."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    weights = tuple(
+        jax.random.uniform(k, (i, o), minval=-1.0, maxval=1.0) * jnp.sqrt(6.0 / (i + o))
+        for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)
+    )
+    return Network(weights, tuple(jnp.zeros(o) for o in sizes[1:]), activation)
 
 
 def fresh_net(key: PRNGKeyArray, sizes: tuple[int, int, int], hidden: int, rounds: int) -> GraphNet:

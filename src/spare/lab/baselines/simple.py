@@ -10,7 +10,7 @@ from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.domain import Domain
 from spare.language.references import Shell
-from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.fit import Task, make_dataset, prepare
 from spare.learning.noise import default_variance
 from spare.learning.presets import Preset, find_preset
 from spare.learning.train import fit_predictors
@@ -41,9 +41,9 @@ def oracle_references(
     if len(actions) != 1:
         raise FitError(f"lists are given for one action; these data have {len(actions)}")
     action = data.domain.actions[actions[0]].name
-    extractor = make_extractor(data, action, chosen)
+    dataset = make_dataset(data, action, chosen)
     task = Task(chosen, seed, threads)
-    plan = task.finish(data, extractor) or task.plan(data, extractor)
-    fitted = fit_predictors(extractor, [(shell, shell)], plan)[0]
-    rest = default_variance(data, np.ones(len(data.values), bool), data.weights)
-    return Model(data.domain, [fitted.rule(extractor)], rest)
+    plan = task.finish(data, dataset) or task.plan(data, dataset)
+    fitted = fit_predictors(dataset, [(shell, shell)], plan)[0]
+    noise = default_variance(data, np.ones(len(data.values), bool), data.weights)
+    return Model(data.domain, [fitted.rule(dataset)], noise)

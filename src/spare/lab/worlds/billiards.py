@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.lab.worlds.world import Outcome, Scene, World, distance
-from spare.language.domain import Action, Domain, Frame, Property
+from spare.language.domain import Action, Domain
+from spare.language.frames import Frame
+from spare.language.properties import Property
 from spare.language.references import Reference
 
 RADIUS = 0.03
@@ -71,8 +73,7 @@ domain = Domain(
             frame=Frame(
                 lambda cue, aimed, strike: (cue.x, cue.y),
                 lambda cue, aimed, strike: jnp.arctan2(strike.y_to - cue.y, strike.x_to - cue.x),
-                vectors=(("x", "y"),),
-                points=(("x_to", "y_to"),),
+                positions=(("x", "y"), ("x_to", "y_to")),
                 mirror=True,
             ),
         )

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.lab.worlds.world import Outcome, Scene, World
-from spare.language.domain import Action, Domain, Property
+from spare.language.domain import Action, Domain
+from spare.language.properties import Property
 from spare.language.references import Reference
 
 PADDING, TURN, TRANSFER, PATIENCE = 0.08, 30.0, 25.0, 15.0

@@ -19,11 +19,13 @@ import numpy as np
 
 from spare.data.experience import Experience
 from spare.errors import UsageError
-from spare.language.domain import Action, Domain, Property
+from spare.language.domain import Action, Domain
+from spare.language.properties import Property
 from spare.language.references import Pointer, Reference, Shell
 from spare.model.model import Model
 from spare.model.predictors import linear_predictor
 from spare.model.rule import Rule
+from spare.model.spec import RuleSpec
 
 FOLLOW = (1.0, 0.8, 0.6, 0.4)
 NOISE = (0.02, 0.03, 0.04, 0.05)
@@ -82,7 +84,8 @@ def true_model(followers: int = 2) -> Model:
         variance[k] = np.array([NOISE[k] ** 2, NOISE[k] ** 2 / 4]) - resolution**2
     predictor = linear_predictor(jnp.asarray(weight), jnp.zeros(2 * slots), jnp.asarray(variance))
     rest = REST**2 - resolution**2
-    return Model(domain, [Rule(domain, "usher", true_shell(followers), predictor, rest)], rest)
+    spec = RuleSpec.of(domain, "usher", true_shell(followers))
+    return Model(domain, [Rule(domain, spec, predictor, rest)], rest)
 
 
 def generate(samples: int, seed: int, *, followers: int = 2, lines: int = 3, longest: int = 5) -> Experience:

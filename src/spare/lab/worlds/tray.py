@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.lab.worlds.world import Outcome, Scene, World, distance
-from spare.language.domain import Action, Domain, Frame, Property
+from spare.language.domain import Action, Domain
+from spare.language.frames import Frame
+from spare.language.properties import Property
 from spare.language.references import Reference
 
 GRAVITY = 9.81
@@ -67,8 +69,7 @@ domain = Domain(
             frame=Frame(
                 lambda tray, slide: (tray.x, tray.y),
                 lambda tray, slide: jnp.arctan2(slide.y_to - tray.y, slide.x_to - tray.x),
-                vectors=(("x", "y"),),
-                points=(("x_to", "y_to"),),
+                positions=(("x", "y"), ("x_to", "y_to")),
                 mirror=True,
             ),
         )

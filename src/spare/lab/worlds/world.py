@@ -18,7 +18,7 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.errors import DataError, UsageError
 from spare.language.domain import Domain
-from spare.language.frames import enter, groups, place_all
+from spare.language.frames import to_frame
 
 
 def distance(o: Any, p: Any) -> Any:
@@ -149,8 +149,8 @@ class World:
         action = self.domain.actions[0]
         if action.frame is None:
             return values
-        placed = place_all(self.domain, action, scene.values[None, list(scene.roles)], scene.parameters[None])
-        return enter(values, groups(self.domain.dynamic_names, action.frame.groups), placed)
+        pose = self.domain.poses(action, scene.values[None, list(scene.roles)], scene.parameters[None])
+        return to_frame(values, action.frame.columns(self.domain.dynamic_names), pose)
 
 
 def _single(values: np.ndarray) -> np.ndarray:

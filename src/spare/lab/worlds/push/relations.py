@@ -12,7 +12,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from spare.language.domain import Action, Domain, Frame, Property
+from spare.language.domain import Action, Domain
+from spare.language.frames import Frame
+from spare.language.properties import Property
 from spare.language.references import Reference
 
 TOUCH = 0.005
@@ -68,8 +70,7 @@ domain = Domain(
             frame=Frame(
                 _origin,
                 _heading,
-                vectors=(("x", "y", "z"),),
-                points=(("xg", "yg", "zg"),),
+                positions=(("x", "y", "z"), ("xg", "yg", "zg")),
                 mirror=True,
                 extents=(("width", "length"),),
             ),

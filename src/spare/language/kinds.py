@@ -1,0 +1,213 @@
+"""What the values of a property are: the seam at which numbers, angles, and kinds of your own come in.
+
+A `Kind` owns three things:
+
+1. the encoding: which numbers a network sees of a value;
+2. the target: whether a head predicts the new value or the change, and which image of a next value is kept;
+3. the leaf: the distribution of one value, given a location and a variance from a head (`Leaf`).
+
+Everything works on arrays of NumPy and of JAX alike.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spare.arrays import array_module, special_functions
+from spare.errors import DefinitionError
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+class Leaf(abc.ABC):
+    """p(value | location m, variance v), each argument an array; v contains resolution²."""
+
+    continuous = True
+    """Whether values of several objects can share a factor (`OneFactorCopula`)."""
+
+    @abc.abstractmethod
+    def log_density(self, value: Any, location: Any, variance: Any) -> Any:
+        """log p(value | m, v) in nats."""
+
+    @abc.abstractmethod
+    def loss(self, target: Any, spread: Any, location: Any, variance: Any) -> Any:
+        """Mean of -log p over the members of a set, but for a constant: targets with mean `target`, variance `spread`.
+
+        In the normalised units of training, where `variance` contains resolution².
+        """
+
+    @abc.abstractmethod
+    def moments(self, location: Any, variance: Any) -> tuple[Any, Any]:
+        """(mean, variance) of the value."""
+
+    @abc.abstractmethod
+    def log_tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
+        """(log P(V <= value), log P(V > value))."""
+
+    def tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
+        """(P(V <= value), P(V > value))."""
+        low, high = self.log_tails(value, location, variance)
+        return array_module(low).exp(low), array_module(high).exp(high)
+
+    @abc.abstractmethod
+    def quantile(self, score: Any, location: Any, variance: Any) -> Any:
+        """F⁻¹(Phi(score)); of a standard normal score it is a draw."""
+
+    @abc.abstractmethod
+    def stay_log_density(self, change: Any, variance: Any) -> Any:
+        """log p(change) of a value that no rule predicts; `variance` is the expected squared change."""
+
+    @abc.abstractmethod
+    def stay(self, value: Any, score: Any, variance: Any) -> Any:
+        """A draw of the next value of what no rule predicts, from a standard normal score."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Normal(Leaf):
+    """N(value; m, v)."""
+
+    def log_density(self, value: Any, location: Any, variance: Any) -> Any:
+        """-((value - m)² / v + log v + log 2 pi) / 2."""
+        xp = array_module(value)
+        return -0.5 * (xp.square(value - location) / variance + xp.log(variance) + LOG_2PI)
+
+    def loss(self, target: Any, spread: Any, location: Any, variance: Any) -> Any:
+        """(((y - m)² + s²) / v + log v) / 2."""
+        xp = array_module(target)
+        return 0.5 * ((xp.square(target - location) + spread) / variance + xp.log(variance))
+
+    def moments(self, location: Any, variance: Any) -> tuple[Any, Any]:
+        """(m, v)."""
+        return location, variance
+
+    def log_tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
+        """log Phi(z) and log Phi(-z), z = (value - m) / sqrt(v)."""
+        apart = (value - location) / array_module(value).sqrt(variance)
+        log_ndtr = special_functions(value).log_ndtr
+        return log_ndtr(apart), log_ndtr(-apart)
+
+    def tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
+        """Phi(z) and Phi(-z)."""
+        apart = (value - location) / array_module(value).sqrt(variance)
+        ndtr = special_functions(value).ndtr
+        return ndtr(apart), ndtr(-apart)
+
+    def quantile(self, score: Any, location: Any, variance: Any) -> Any:
+        """m + sqrt(v) score."""
+        return location + array_module(variance).sqrt(variance) * score
+
+    def stay_log_density(self, change: Any, variance: Any) -> Any:
+        """log N(change; 0, v)."""
+        return self.log_density(change, array_module(change).zeros_like(change), variance)
+
+    def stay(self, value: Any, score: Any, variance: Any) -> Any:
+        """value + sqrt(v) score."""
+        return self.quantile(score, value, variance)
+
+
+class Kind(abc.ABC):
+    """What the values of a property are; frozen and hashable, so that domains can be compared."""
+
+    changes: bool | None = None
+    """Whether heads predict the change (True) or the new value (False); None: either, as validation decides."""
+
+    @property
+    @abc.abstractmethod
+    def leaf(self) -> Leaf:
+        """The distribution of one value."""
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """What the numbers are called that a network sees of the property `name`."""
+        return (name,)
+
+    def encode(self, values: Any) -> tuple[Any, ...]:
+        """Those numbers, one array for each name."""
+        return (values,)
+
+    def image(self, before: Any, after: Any) -> Any:
+        """Of the values that mean the same as `after`, the one that is kept: NumPy, float64."""
+        return after
+
+    def units(self, mean: Any, deviation: Any) -> tuple[Any, Any]:
+        """(offset, scale) by which targets are normalised for training."""
+        return mean, deviation
+
+    def schema(self) -> dict[str, Any]:
+        """What a file says about the kind, as JSON values."""
+        return {"kind": type(self).__name__.lower()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Real(Kind):
+    """A real number; a rule predicts its new value or its change as a Gaussian."""
+
+    @property
+    def leaf(self) -> Leaf:
+        """N(m, v)."""
+        return Normal()
+
+    def schema(self) -> dict[str, Any]:
+        """Nothing: most properties are real."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Periodic(Kind):
+    """A number that comes round again: v and v + period are the same, such as an angle or an hour of the day.
+
+    Networks see cos and sin of 2 pi v / period. Of the next values that mean the same the one nearest to the value
+    before is kept, so that a change is at most half a period and its density one on the line.
+    """
+
+    period: float
+    changes = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.period, int | float) and math.isfinite(self.period) and self.period > 0):
+            raise DefinitionError(f"period must be a positive number, got {self.period!r}")
+
+    @property
+    def leaf(self) -> Leaf:
+        """N(m, v) of the change."""
+        return Normal()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """`cos(yaw)`, `sin(yaw)`."""
+        return f"cos({name})", f"sin({name})"
+
+    def encode(self, values: Any) -> tuple[Any, ...]:
+        """cos and sin of 2 pi v / period."""
+        xp, turn = array_module(values), (2 * math.pi / self.period) * values
+        return xp.cos(turn), xp.sin(turn)
+
+    def image(self, before: Any, after: Any) -> Any:
+        """after + k period with the whole number k that brings it nearest to `before`."""
+        change = after - before
+        far = abs(change) > self.period / 2
+        return array_module(after).where(far, before + wrapped(change, self.period), after)
+
+    def schema(self) -> dict[str, Any]:
+        """The period."""
+        return {"period": float(self.period)}
+
+
+def wrapped(difference: Any, period: float) -> Any:
+    """The same difference between -period / 2 and period / 2: what is left of it after whole periods."""
+    return difference - period * array_module(difference).round(difference / period)
+
+
+def by_leaf(leaves: Sequence[Leaf], function: Callable[..., Any], *arrays: Any) -> Any:
+    """function(leaf, *arrays) along the last axis, of which entry q belongs to leaf q; one call if all are the same.
+
+    The function may give one array or a tuple of them.
+    """
+    if len(set(leaves)) == 1:
+        return function(leaves[0], *arrays)
+    parts = [function(leaf, *(part[..., q] for part in arrays)) for q, leaf in enumerate(leaves)]
+    if isinstance(parts[0], tuple):
+        return tuple(array_module(found[0]).stack(found, axis=-1) for found in zip(*parts, strict=True))
+    return array_module(parts[0]).stack(parts, axis=-1)
