@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -24,7 +25,7 @@ def test_a_model(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> 
     path = tmp_path / "m.spare"
     samples.model().save(path)
     text = told(capsys, path)
-    assert text.startswith(f"{path}: a SPARE model, format 4, ")
+    assert text.startswith(f"{path}: a SPARE model, format 1, ")
     assert "domain queue (ships with SPARE)" in text
     assert "properties: x (m), y (m), mass (kg, static)" in text
     assert "references used: behind (closest/1, mean), line (formula/1, mean)" in text
@@ -40,10 +41,11 @@ def test_experience_of_a_domain_that_is_not_here(
     capsys: pytest.CaptureFixture[str], data: spare.Experience, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "d.parquet"
-    data.save(path)
+    parts = {name: getattr(data.domain, name) for name in ("properties", "references", "actions")}
+    dataclasses.replace(data, domain=spare.Domain("shelf", **parts)).save(path)
     text = told(capsys, path)
     assert "SPARE experience, 3 transitions, format 1" in text
-    assert "domain tray (your own: pass --domain MODULE:NAME where it is used)" in text
+    assert "domain shelf (your own: pass --domain MODULE:NAME where it is used)" in text
     assert "actions: slide(tray; dx, dy), swap(first, second)" in text
     assert "carried along: episode, note, gain, good" in text
     assert "metadata: nested, source" in text

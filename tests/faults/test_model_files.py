@@ -115,7 +115,7 @@ def test_model_with_overlapping_tensors(good: bytes, path: pathlib.Path) -> None
     header, body = taken_apart(good)
     names = [name for name in header if name.endswith("default_variance")]
     header[names[1]] = header[names[0]]
-    refused(path, container(header, body), "invalid offset for tensor `default_variance`")
+    refused(path, container(header, body), "invalid offset for tensor")
 
 
 def test_model_with_a_gap_between_tensors(good: bytes, path: pathlib.Path) -> None:

@@ -191,12 +191,45 @@ def test_parquet_with_columns_in_another_file(good: bytes, path: pathlib.Path) -
     refused(path, with_footer(good, fields), "in another file")
 
 
+def test_parquet_with_columns_outside_the_file(good: bytes, path: pathlib.Path) -> None:
+    """Refused before anything is allocated for them."""
+    for number, value in ((7, 2**62), (7, -1), (9, 2**62), (9, -5), (9, 0), (5, 2**62), (5, -1), (5, 0)):
+        fields = footer_of(good)
+        facts = thrift.field(thrift.field(thrift.field(fields, 4)[1][0], 1)[1][-1], 3)
+        next(one for one in facts if one[0] == number)[2] = value
+        refused(path, with_footer(good, fields), "outside the file|share bytes|values for|truncated|damaged")
+
+
 def test_parquet_with_overlapping_columns(good: bytes, path: pathlib.Path) -> None:
     """Refused: two columns may not share bytes."""
     fields = footer_of(good)
     chunks = thrift.field(thrift.field(fields, 4)[1][0], 1)[1]
     chunks[2] = chunks[1]  # the next state is where the state is
     refused(path, with_footer(good, fields), "share bytes")
+
+
+def test_parquet_whose_lists_are_of_two_kinds(good: bytes, path: pathlib.Path) -> None:
+    """Refused: a list whose members Arrow would read as one thing, and another reader as another."""
+    for steps in ((2,), (4,), (4, 1), (4, 1, 3, 2), (4, 1, 3, 3)):
+        fields = footer_of(good)
+        place = fields
+        for number in steps[:-1]:
+            value = thrift.field(place, number)
+            place = value[1][0] if isinstance(value[0], int) else value
+        held = thrift.field(place, steps[-1])
+        held[0], held[1] = thrift.BYTE, [1] * 40
+        refused(path, with_footer(good, fields), "of another kind|truncated|damaged")
+
+
+def test_parquet_that_says_it_is_encrypted(good: bytes, path: pathlib.Path) -> None:
+    """Read as what it is, or refused; Arrow cannot write such a footer again without ending the process."""
+    fields = footer_of(good)
+    fields.append([8, 12, [[1, 12, []]]])
+    path.write_bytes(with_footer(good, fields))
+    try:
+        assert spare.Experience.load(path).fingerprint == samples.experience().fingerprint
+    except spare.FileError as error:
+        assert str(path) in str(error)  # noqa: PT017 - either will do
 
 
 def test_parquet_whose_statistics_lie(good: bytes, path: pathlib.Path) -> None:

@@ -81,7 +81,7 @@ def test_any_bytes_are_no_model(data: bytes, framed: bool) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_the_header_of_a_page_or_refused(data: bytes) -> None:
     try:
-        fields, end = pages._Thrift(memoryview(data), 0).struct()
+        fields, end = pages._Thrift(data, {}).struct()
     except spare.FileError:
         return
     assert isinstance(fields, dict)

@@ -9,26 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from spare.data import intake
 from spare.data.columns import Columns
 from spare.data.files import read_file, write_file
-from spare.data.intake import (
-    check_actions,
-    check_finite,
-    check_ids,
-    check_info,
-    check_matrix,
-    check_metadata,
-    check_objects,
-    check_offsets,
-    check_parameters,
-    check_weights,
-    match_rows,
-)
 from spare.data.state import ActionCall, State, Transition
 from spare.data.tables import read_table, write_table
 from spare.errors import DataError
@@ -36,11 +24,13 @@ from spare.io.parquet import errors_of
 from spare.language.domain import Domain
 from spare.language.properties import nearest_images
 
+Item = TypeVar("Item")
 
-class _View(Sequence[Any]):
+
+class _View(Sequence[Item]):
     """A sequence read from an experience one item at a time."""
 
-    def __init__(self, length: int, read: Any) -> None:
+    def __init__(self, length: int, read: Callable[[int], Item]) -> None:
         self._length, self._read = length, read
 
     def __len__(self) -> int:
@@ -114,28 +104,28 @@ class Experience:
         local indices; parameters (n, d); ids (total,), and next_ids (total,) if next rows come in another order;
         weights (n,). `drop_invalid` leaves out transitions with NaN or infinity and counts them in `dropped`.
         """
-        offsets = check_offsets(offsets)
+        offsets = intake.check_offsets(offsets)
         total, n = int(offsets[-1]), len(offsets) - 1
-        values = check_matrix(values, "values", total, len(domain.properties))
-        next_values = check_matrix(next_values, "next_values", total, len(domain.properties))
-        ids = check_ids(ids, offsets)
+        values = intake.check_matrix(values, "values", total, len(domain.properties))
+        next_values = intake.check_matrix(next_values, "next_values", total, len(domain.properties))
+        ids = intake.check_ids(ids, offsets)
         if next_ids is not None:
-            next_values = next_values[match_rows(ids, next_ids, offsets)]
-        action = check_actions(domain, action, n)
+            next_values = next_values[intake.match_rows(ids, next_ids, offsets)]
+        action = intake.check_actions(domain, action, n)
         columns = Columns(
             values,
             nearest_images(domain.properties, values, next_values),
             offsets,
             ids,
             action,
-            check_objects(domain, objects, action, offsets),
-            check_parameters(domain, parameters, action),
-            check_weights(weights, n),
-            check_info(info or {}, n),
-            check_metadata(metadata or {}),
+            intake.check_objects(domain, objects, action, offsets),
+            intake.check_parameters(domain, parameters, action),
+            intake.check_weights(weights, n),
+            intake.check_info(info or {}, n),
+            intake.check_metadata(metadata or {}),
             dropped=0,
         )
-        return cls(domain, *check_finite(domain, columns, drop_invalid))
+        return cls(domain, *intake.check_finite(domain, columns, drop_invalid))
 
     @classmethod
     def from_table(cls, domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
@@ -251,7 +241,7 @@ class Experience:
 
     def weighted(self, weights: Any) -> Experience:
         """The same transitions with other weights: finite, not negative."""
-        return dataclasses.replace(self, weights=check_weights(weights, len(self)))
+        return dataclasses.replace(self, weights=intake.check_weights(weights, len(self)))
 
     def with_domain(self, domain: Domain) -> Experience:
         """The same transitions seen through a domain with the same properties and actions."""

@@ -11,10 +11,12 @@ about each attack:
     pages that hold fewer values than promised           the counts of pages and footer must agree
     many columns that share their bytes                  refused
     a column that is said to be in another file          refused
+    lists whose members are said to be of another kind   refused
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +34,18 @@ _DICTIONARY = 2
 _COUNTS = {0: 5, _DICTIONARY: 7, 3: 8}
 """Kind of page (data, dictionary, data of version 2) -> the field of its header whose first field counts its values."""
 _I32, _I64, _TEXT, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_LISTS = {
+    **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
+    **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _I32),
+    **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _I64),
+    **dict.fromkeys([(4, 1, 3, 3), (4, 1, 8, 2, 1)], _TEXT),
+}
+"""Path of fields to each list of a footer -> the kind of its members. Arrow goes by this and not by what the file says,
+so a file that says otherwise would be one thing to Arrow and another to us."""
+_HEADER = 1 << 16
+"""Bytes that the header of a page has at most."""
+_MOST = 1_000_000
+"""Values in a footer: each takes a byte in the file at least, and about a hundred in memory here."""
 
 
 class Group(NamedTuple):
@@ -43,14 +57,14 @@ class Group(NamedTuple):
 
 def check_pages(source: BinaryIO, file: pq.ParquetFile) -> list[Group]:
     """The row groups of a file, if its pages are what its footer says."""
-    footer = _footer(file.metadata)
+    footer, size = _footer(source), source.seek(0, 2)
     groups = [(group[3, _I64], _columns(file, group)) for group in footer[4, _LIST]]
     if sum(rows for rows, _ in groups) != footer[3, _I64] or any(rows < 0 for rows, _ in groups):
         raise FileError("damaged: its row groups do not add up to its rows")
     end = 4
     for column in sorted((one for _, columns in groups for one in columns), key=lambda one: one.first):
-        if column.first < end or column.stored < 1:
-            raise FileError("damaged: two of its columns share bytes, or lie outside the file")
+        if column.first < end or column.stored < 1 or column.first + column.stored > size:
+            raise FileError("damaged: two of its columns share bytes, or one lies outside the file")
         end = column.first + column.stored
     return [Group(rows, sum(_unfolded(source, one, rows) for one in columns)) for rows, columns in groups]
 
@@ -63,11 +77,16 @@ def _columns(file: pq.ParquetFile, group: _Struct) -> list[_Column]:
     return [_Column(file.schema.column(j), chunk[3, _STRUCT]) for j, chunk in enumerate(chunks)]
 
 
-def _footer(metadata: pq.FileMetaData) -> _Struct:
-    """What Arrow has read from a footer, written again by Arrow; its accessors in Python can end the process."""
-    sink = pa.BufferOutputStream()
-    metadata.write_metadata_file(sink)
-    return _Thrift(memoryview(sink.getvalue().to_pybytes()), 4).struct()[0]
+def _footer(source: BinaryIO) -> _Struct:
+    """The footer, read here too: on some that Arrow accepts, its accessors for Python end the process."""
+    end = source.seek(-8, 2)
+    length = int.from_bytes(source.read(4), "little")
+    return _Thrift(_at(source, end - length, length), _LISTS).struct()[0]
+
+
+def _at(source: BinaryIO, start: int, length: int) -> bytes:
+    source.seek(start)
+    return source.read(length)
 
 
 class _Column:
@@ -91,21 +110,18 @@ def _unfolded(source: BinaryIO, column: _Column, rows: int) -> int:
         raise FileError(f"column {name!r} is {column.kind}, or compressed in a way that is not read here")
     if not rows <= values < 1 << 31 or (not column.repeated and values != rows):
         raise FileError(f"damaged: column {name!r} has {values} values for {rows} rows")
-    source.seek(column.first)
-    data = memoryview(source.read(column.stored))
-    if len(data) < column.stored:
-        raise FileError(f"truncated or damaged: column {name!r} lies outside the file")
-    place = seen = longest = unfolded = dictionaries = 0
-    while place < len(data):
-        header, body = _Thrift(data, place).struct()
+    place, stop = column.first, column.first + column.stored
+    seen = longest = unfolded = dictionaries = 0
+    while place < stop:
+        header, length = _Thrift(_at(source, place, min(_HEADER, stop - place)), {}).struct()
         kind, plain, packed = (header[number, _I32] for number in (1, 2, 3))
-        place = body + packed
+        place += length + packed
         count = header[_COUNTS[kind], _STRUCT][1, _I32] if kind in _COUNTS else -1
-        if not (0 <= plain < 1 << 31 and packed >= 0 and place <= len(data) and 0 <= count <= values):
+        if not (0 <= plain < 1 << 31 and packed >= 0 and place <= stop and 0 <= count <= values):
             raise FileError(f"damaged: a page of column {name!r} lies outside it, or counts {count} values")
         if kind == _DICTIONARY:
             dictionaries += 1
-            longest = _longest(data[body:place], plain, count, column)
+            longest = _longest(_at(source, place - packed, packed), plain, count, column)
         else:
             seen += count
         unfolded += plain
@@ -117,7 +133,7 @@ def _unfolded(source: BinaryIO, column: _Column, rows: int) -> int:
     return unfolded + seen * (_WIDTHS[column.kind] + longest)
 
 
-def _longest(packed: memoryview, plain: int, count: int, column: _Column) -> int:
+def _longest(packed: bytes, plain: int, count: int, column: _Column) -> int:
     """The length of the longest text in a dictionary; 0 for numbers."""
     name = column.name
     if column.kind != "BYTE_ARRAY":
@@ -145,13 +161,13 @@ _Struct = dict[tuple[int, int], Any]
 class _Thrift:
     """A struct in the compact protocol of Thrift; no length in it is believed."""
 
-    def __init__(self, data: memoryview, place: int) -> None:
-        self._data, self._place = data, place
+    def __init__(self, data: bytes, lists: Mapping[tuple[int, ...], int]) -> None:
+        self._data, self._place, self._lists, self._left = data, 0, lists, _MOST
 
     def struct(self) -> tuple[_Struct, int]:
-        """(fields, the position after them); texts are skipped."""
+        """(fields, their length in bytes); texts are skipped."""
         try:
-            return self._struct(0), self._place
+            return self._struct(()), self._place
         except IndexError:
             raise FileError("truncated or damaged: its description of itself is cut off") from None
 
@@ -173,27 +189,36 @@ class _Thrift:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _struct(self, depth: int) -> _Struct:
+    def _struct(self, path: tuple[int, ...]) -> _Struct:
         found: _Struct = {}
         number = 0
         while head := self._byte():
             number, kind = number + (head >> 4) if head > 15 else self._zigzag(), head & 15
-            if (number, kind) in found or depth > 12:
-                raise FileError("damaged: its description of itself repeats itself, or is nested too deeply")
-            found[number, kind] = self._value(kind, depth) if kind not in (1, 2) else kind == 1
+            if (number, kind) in found:
+                raise FileError("damaged: its description of itself says one thing twice")
+            found[number, kind] = kind == 1 if kind in (1, 2) else self._value(kind, (*path, number))
         return found
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def _value(self, kind: int, path: tuple[int, ...]) -> Any:
+        self._left -= 1
+        if self._left < 0 or len(path) > 16:
+            raise FileError(f"its description of itself holds more than {_MOST} values, or is nested too deeply")
         if kind in (4, _I32, _I64):
             return self._zigzag()
         if kind == _STRUCT:
-            return self._struct(depth + 1)
+            return self._struct(path)
         if kind == _LIST:
-            head = self._byte()
-            size = head >> 4 if head < 0xF0 else self._varint()
-            return [self._value(head & 15, depth + 1) for _ in range(size)]
+            return self._list(path)
         if kind not in (1, 2, 3, 7, _TEXT):
             raise FileError(f"damaged: its description of itself holds something of an unknown kind ({kind})")
         length = self._varint() if kind == _TEXT else 8 if kind == 7 else 1
         self._place += length
         return None
+
+    def _list(self, path: tuple[int, ...]) -> list[Any]:
+        head = self._byte()
+        size, kind = head >> 4 if head < 0xF0 else self._varint(), head & 15
+        if kind != self._lists.get(path, kind):
+            raise FileError("damaged: a list in its description of itself has members of another kind")
+        inside = path if path in self._lists else (*path, 0)
+        return [self._value(kind, inside) for _ in range(size)]
