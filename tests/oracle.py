@@ -222,10 +222,10 @@ class OracleRule:
     default_variance: dict[str, float]
     targets: dict[str, str]
     inputs: list[str]
-    ignored: frozenset[int] = frozenset()  # entries of x, by position
-    surprises: dict[str, tuple[float, float]] | None = None  # (share, variance)
-    added: dict[tuple[int, str], set[int]] = dataclasses.field(default_factory=dict)  # (pointer, aggregator) -> which
-    together: tuple[list[list[float]], list[float]] | None = None  # loadings by slot and property, shares apart
+    dropped: frozenset[int] = frozenset()  # entries of x, by position
+    outliers: dict[str, tuple[float, float]] | None = None  # (share, variance)
+    extra: dict[tuple[int, str], set[int]] = dataclasses.field(default_factory=dict)  # (pointer, aggregator) -> which
+    copula: tuple[list[list[float]], list[float]] | None = None  # loadings by slot and property, shares apart
 
     def score(self, world: World, call: Call) -> int:
         if call.action != self.action:
@@ -239,16 +239,16 @@ class OracleRule:
         result = list(call.parameters)
         for target in call.objects:
             result += self.language.shown(world[target], self.inputs)
-        position, ignored = len(result), self.ignored
-        result = [value for k, value in enumerate(result) if k not in ignored]
+        position, dropped = len(result), self.dropped
+        result = [value for k, value in enumerate(result) if k not in dropped]
         for pointer, (members, (name, _)) in enumerate(zip(held[len(call.objects) :], self.gamma, strict=True)):
             for how in self.language.aggregators[name]:
                 numbers = self.summary(world, members, how)
-                result += [value for k, value in enumerate(numbers, position) if k not in ignored]
+                result += [value for k, value in enumerate(numbers, position) if k not in dropped]
                 position += len(numbers)
             for how in ("mean", "max", "min", "sum", "count"):
                 numbers = self.summary(world, members, how)
-                result += [numbers[k] for k in sorted(self.added.get((pointer, how), ()))]
+                result += [numbers[k] for k in sorted(self.extra.get((pointer, how), ()))]
         return result
 
     def summary(self, world: World, members: set[int], how: str) -> list[float]:
@@ -291,18 +291,18 @@ class OracleRule:
         for o, obj in enumerate(world):
             speaking = [j for j, members in enumerate(held) if o in members]
             for q, name in enumerate(self.language.dynamic):
-                here, extra = getattr(obj, name), self.language.resolution[name] ** 2
+                here, floor = getattr(obj, name), self.language.resolution[name] ** 2
                 if not speaking:
-                    result[o, name] = [(1.0, here, self.default_variance[name] + extra)]
+                    result[o, name] = [(1.0, here, self.default_variance[name] + floor)]
                     if self.outliers is not None:
                         share, wide = self.outliers[name]
-                        narrow = self.default_variance[name] + extra
-                        result[o, name] = [(1 - share, here, narrow), (share, here, wide + extra)]
+                        narrow = self.default_variance[name] + floor
+                        result[o, name] = [(1 - share, here, narrow), (share, here, wide + floor)]
                     continue
                 base = here if self.targets[name] == "change" else 0.0
                 share = 1.0 / (len(speaking) * len(answers))
                 result[o, name] = [
-                    (share, base + member[j][q][0], member[j][q][1] + extra) for member in answers for j in speaking
+                    (share, base + member[j][q][0], member[j][q][1] + floor) for member in answers for j in speaking
                 ]
         return result
 

@@ -19,8 +19,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import spare
-from spare.model.features import View, entries, further
+from spare.model.features import Layout
 from spare.model.predictors import Network
+from spare.model.spec import FeatureSpec
 from tests import oracle
 from tests.rules import make_rule
 
@@ -171,7 +172,7 @@ def _rule_shape(rnd: random.Random, domain: spare.Domain, lengths: tuple[int, in
         targets=tuple(
             "change" if again else how
             for again, how in zip(
-                domain.periodic, [rnd.choice(["absolute", "change"]) for _ in domain.dynamic], strict=True
+                domain.targets(False), [rnd.choice(["absolute", "change"]) for _ in domain.dynamic], strict=True
             )
         ),
         inputs=rnd.choice([None, None, (domain.property_names[0], domain.property_names[-1])]),
@@ -224,7 +225,7 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
     for pointer in shape.gamma:
         size += sum(1 if how == "count" else shown for how in language.aggregators[pointer.reference])
     later = random.Random(shape.later)
-    every = entries(domain, shape.action, shape.gamma, View(tuple(inputs)))
+    every = Layout(domain, shape.action, shape.gamma, FeatureSpec(tuple(inputs))).names
     ignored = frozenset(later.sample(range(size), later.randrange(1, size))) if later.random() < 0.3 < size else set()
     surprised = later.random() < 0.3
     size -= len(ignored)
@@ -268,11 +269,11 @@ def _rule(structure: Plan, shape: SimpleNamespace, numbers: random.Random) -> tu
 def _added(structure: Plan, shape: SimpleNamespace, inputs: tuple[str, ...]) -> tuple[tuple[str, ...], dict]:
     """Entries by aggregators that references do not offer: by name, and by (pointer, aggregator) for the oracle."""
     later, names, found = random.Random(f"adds {shape.later}"), [], {}
-    for pointer, ways in enumerate(further(structure.domain, shape.action, shape.gamma, inputs)):
-        for how, those in ways.items():
-            chosen = [k for k in range(len(those)) if later.random() < 0.15]
-            names += [those[k] for k in chosen]
-            found[pointer, how] = set(chosen)
+    for block in Layout(structure.domain, shape.action, shape.gamma, FeatureSpec(inputs)).every:
+        if not block.offered and block.slot is not None:
+            chosen = [k for k in range(len(block.names)) if later.random() < 0.15]
+            names += [block.names[k] for k in chosen]
+            found[block.slot - shape.gamma.roles, block.how] = set(chosen)
     return tuple(names), found
 
 

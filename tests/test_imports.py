@@ -14,117 +14,117 @@ import spare
 
 ROOT = pathlib.Path(spare.__file__).parent
 
-# From low to high: a module imports only what stands before it, or its own group or package.
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
-    ("names", "workers"),
-    ("strictjson",),
-    ("thrift",),
-    ("atomic", "folders", "tensors", "schemas", "footer"),
-    ("manifest",),
-    ("relations",),
-    ("references",),
-    ("domain",),
-    ("periodic",),
-    ("experience",),
-    ("checks",),
-    ("intake",),
-    ("builder", "tables", "batches", "catalogue", "arrow", "parquet"),
-    ("frames",),
-    ("density", "components", "together"),
-    ("predictor",),
-    ("slots",),
-    ("rule",),
-    ("prediction",),
-    ("model",),
-    ("domains",),
-    ("mixture_rule",),
-    ("files",),
-    ("evaluation", "diagram"),
-    ("testing",),
-    ("learning",),
-    ("baselines",),
-    ("experiments",),
-    ("bench",),
-    ("report",),
-    ("spare",),  # the public names, loaded on first use
-    ("commands",),
-    ("cli",),
-    ("__main__",),
+LAYERS = (
+    *("errors", "names"),
+    *("io", "language", "data", "model", "learning"),
+    *("planning", "bridges"),
+    *("testing", "lab"),
+    "spare",  # the public names, loaded on first use
+    *("commands", "__main__"),
 )
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-
-# Methods that lead to a higher layer, imported where they are called; (importer, imported).
-LAZY = {
-    ("experience", "intake"),
-    ("experience", "tables"),
-    ("experience", "parquet"),
-    ("experience", "batches"),
-    ("model", "files"),
-}
+"""The modules and packages at the root, from low to high: each imports only what stands before it, or its own."""
+CORE = ("io", "language", "data", "model", "learning")
 
 
-def modules() -> dict[str, ast.Module]:
-    """`learning.fit` -> its tree, for every module of the package."""
-    found = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts).removesuffix(".__init__").replace("__init__", "spare")] = ast.parse(
-            path.read_text("utf-8")
-        )
-    return found
+def _name(path: pathlib.Path) -> str:
+    """`spare.learning.fit` for src/spare/learning/fit.py, `spare` for the package itself."""
+    return ".".join(("spare", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def imports(tree: ast.Module) -> list[tuple[str, bool]]:
-    """(first name after `spare.`, whether at the top of the module) of each import of our own."""
-    found = []
-    for node in ast.walk(tree):
+TREES = {_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def layer(module: str) -> str:
+    """`learning` for `spare.learning.fit`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def imports(module: str) -> set[str]:
+    """The modules of ours that a module imports, at its top, inside functions, or for types alone."""
+    found = set()
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            assert node.level == 0, f"{module}: imports are absolute"
+            both = [(f"{node.module}.{alias.name}", node.module or "") for alias in node.names]
+            found |= {inner if inner in TREES else outer for inner, outer in both}
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "spare":
-                known = len(parts) > 1 and parts[1] in LEVEL
-                found.append((parts[1] if known else "spare", node in tree.body))
-    return found
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "spare"} - {module}
 
 
-def test_every_module_has_a_layer() -> None:
-    assert {name.split(".")[0] for name in modules()} <= set(LEVEL)
+def texts(module: str) -> set[str]:
+    """Strings of a module that name one of ours, as `importlib` would take them; docstrings do not count."""
+    strings = {node.value for node in ast.walk(TREES[module]) if isinstance(node, ast.Constant)}
+    return {text for text in strings if isinstance(text, str) and text in TREES} - {"spare"}
+
+
+def test_every_folder_has_a_layer() -> None:
+    assert {layer(module) for module in TREES} <= {*LAYERS}
 
 
 def test_no_import_goes_up() -> None:
-    wrong = []
-    for name, tree in modules().items():
-        source = name.split(".")[0]
-        if source == "spare":
-            continue
-        for target, top in imports(tree):
-            if LEVEL[target] > LEVEL[source] and (top or (source, target) not in LAZY):
-                wrong.append(f"{name} imports {target}")
-    assert not wrong
+    rank = {name: level for level, name in enumerate(LAYERS)}
+    wrong = [
+        f"{module} imports {target}"
+        for module in TREES
+        for target in sorted(imports(module) | texts(module))
+        if rank[layer(target)] > rank[layer(module)]
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-def test_the_exceptions_are_still_needed() -> None:
-    trees = modules()
-    for source, target in LAZY:
-        assert (target, False) in imports(trees[source])
+def test_no_modules_import_each_other() -> None:
+    """Not even through others, and not even inside functions."""
+    graph = {module: imports(module) & TREES.keys() for module in TREES}
+    found = [
+        f"{module} imports {one}" for module in TREES for one in sorted(graph[module]) if module in _all(graph, one)
+    ]
+    assert not found, "imports that close a cycle:\n" + "\n".join(found)
+
+
+def _all(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Everything that a module imports, through others too."""
+    found, stack = {start}, [start]
+    while stack:
+        new = graph[stack.pop()] - found
+        found |= new
+        stack += new
+    return found
+
+
+def test_the_core_stands_alone() -> None:
+    """The core names neither the lab nor the commands, not even in a string."""
+    wrong = [
+        f"{module}: {node.value!r}"
+        for module, tree in TREES.items()
+        if layer(module) in CORE
+        for node in ast.walk(_without_docstrings(tree))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if any(f"spare.{name}" in node.value for name in ("lab", "commands", "testing"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    """The tree without strings that stand alone."""
+
+    class Remover(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+            return None if isinstance(node.value, ast.Constant) else node
+
+    return Remover().visit(ast.parse(ast.unparse(tree)))
 
 
 def test_modules_are_named_at_run_time_in_few_places() -> None:
-    """The public names, our own domains by name, and two that look down: push's parts and the benchmarks."""
+    """The public names, domains by name, and two of the lab and commands that look down."""
     calls = {
-        name
-        for name, tree in modules().items()
+        module
+        for module, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "import_module"
     }
-    assert calls <= {"spare", "catalogue", "domains.push", "commands.bench"}
+    assert calls <= {"spare", "spare.commands.common", "spare.lab.worlds.push", "spare.commands.bench"}
 
 
 def test_the_public_names_are_all_there() -> None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spare.data.builder import Builder
-    from spare.data.experience import ActionCall, Experience, State, Transition, concatenate
+    from spare.data.experience import Experience, concatenate
+    from spare.data.state import ActionCall, State, Transition
     from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
     from spare.language.domain import Action, Domain
     from spare.language.frames import Frame
     from spare.language.kinds import Kind, Leaf, Periodic, Real
     from spare.language.properties import Property
     from spare.language.references import Pointer, Reference, Shell
+    from spare.language.registry import register
     from spare.learning.fit import FitResult, fit
     from spare.learning.presets import Preset, Search, Training
     from spare.model.copula import OneFactorCopula
@@ -31,7 +33,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Action": "language.domain",
-    "ActionCall": "data.experience",
+    "ActionCall": "data.state",
     "Builder": "data.builder",
     "DataError": "errors",
     "DefaultNoise": "model.noise",
@@ -59,9 +61,9 @@ _HOMES = {
     "Search": "learning.presets",
     "Shell": "language.references",
     "SpareError": "errors",
-    "State": "data.experience",
+    "State": "data.state",
     "Training": "learning.presets",
-    "Transition": "data.experience",
+    "Transition": "data.state",
     "TransitionModel": "model.model",
     "UsageError": "errors",
     "concatenate": "data.experience",
@@ -69,6 +71,7 @@ _HOMES = {
     "fit": "learning.fit",
     "linear_predictor": "model.predictors",
     "load": "model.model",
+    "register": "language.registry",
 }
 
 __all__ = [
@@ -111,6 +114,7 @@ __all__ = [
     "fit",
     "linear_predictor",
     "load",
+    "register",
 ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.data.scene import round_up
+from spare.data.scene import batches, round_up
 from spare.lab.worlds import queue as toy
 
 
@@ -23,7 +23,7 @@ def test_rounding_up_wastes_at_most_a_third() -> None:
 def test_every_transition_once(cells: int) -> None:
     data = toy.generate(70, 0)
     seen = []
-    for batch in data.batches(cells):
+    for batch in batches(data, cells):
         height, size = batch.scene.valid.shape
         assert height == 1 or height * size <= cells
         assert (height, size) == (round_up(height), round_up(size))
@@ -43,5 +43,5 @@ def test_every_transition_once(cells: int) -> None:
 
 def test_nothing_gives_no_batches() -> None:
     empty = toy.generate(2, 0)[:0]
-    assert list(empty.batches()) == []
+    assert list(batches(empty)) == []
     assert spare.Model(toy.domain, [], np.ones(2)).log_prob(empty).shape == (0,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -11,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import spare
-from spare.data import parquet
+from spare.data import files
+from spare.io import parquet
 from spare.lab.worlds import queue as toy
 
 ARRAYS = ("values", "next_values", "offsets", "ids", "action", "objects", "parameters", "weights")
@@ -53,38 +55,13 @@ def test_a_domain_of_ours_needs_no_domain_argument(tmp_path: pathlib.Path) -> No
 
 
 def test_large_files_stream_in_row_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    monkeypatch.setattr(parquet, "ROW_GROUP", 16)
+    monkeypatch.setattr(files, "ROW_GROUP", 16)
     data = toy.generate(50, 2)
     data.save(tmp_path / "q.parquet")
     parts = list(spare.Experience.stream(tmp_path / "q.parquet"))
     assert [len(part) for part in parts] == [16, 16, 16, 2]
     assert_same_bits(spare.concatenate(parts), data)
     assert_same_bits(spare.Experience.load(tmp_path / "q.parquet"), data)
-
-
-def test_a_writer_appends_and_refuses_other_kinds(
-    data: spare.Experience, tray: spare.Domain, columns: dict, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "w.parquet"
-    with parquet.writing(path, tray, source="two parts") as writer:
-        writer.write(data[:1])
-        writer.write(data[1:])
-    again = spare.Experience.load(path, tray)
-    assert len(again) == 3
-    assert again.metadata["source"] == "two parts"
-    before = path.read_bytes()
-    numbered = spare.Experience.from_arrays(tray, **columns)
-    for other, message in ((numbered, "same kind of ids"), (toy.generate(2, 0), "the file holds")):
-        with pytest.raises(spare.DataError, match=message):
-            _write_both(path, data, other)
-    assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["w.parquet"]
-
-
-def _write_both(path: pathlib.Path, one: spare.Experience, other: spare.Experience) -> None:
-    with parquet.writing(path, one.domain) as writer:
-        writer.write(one)
-        writer.write(other)
 
 
 def test_truncated_anywhere(data: spare.Experience, tray: spare.Domain, tmp_path: pathlib.Path) -> None:
@@ -131,12 +108,16 @@ def test_missing_file_folder_and_foreign_table(tmp_path: pathlib.Path) -> None:
         spare.Experience.load(tmp_path / "foreign.parquet")
 
 
-def test_another_domain(data: spare.Experience, tmp_path: pathlib.Path) -> None:
+def test_another_domain(data: spare.Experience, tray: spare.Domain, tmp_path: pathlib.Path) -> None:
     data.save(tmp_path / "tray.parquet")
     with pytest.raises(spare.FileError, match="'tray' with properties x, y, width, not to 'queue' with x, y, mass"):
         spare.Experience.load(tmp_path / "tray.parquet", toy.domain)
-    with pytest.raises(spare.FileError, match=r"'tray' is not one of SPARE's own; pass domain="):
-        spare.Experience.load(tmp_path / "tray.parquet")
+    with pytest.raises(spare.FileError, match="'tray' with properties x, y, width, not to 'tray' with "):
+        spare.Experience.load(tmp_path / "tray.parquet")  # SPARE ships a world of that name
+    mine = spare.Domain("mine", properties=tray.properties, references=[], actions=tray.actions)
+    dataclasses.replace(data, domain=mine).save(tmp_path / "mine.parquet")
+    with pytest.raises(spare.FileError, match=r"'mine' is not one of SPARE's own; pass domain="):
+        spare.Experience.load(tmp_path / "mine.parquet")
 
 
 def _rewritten(path: pathlib.Path, change: dict[str, pa.Array] | None = None, drop: str | None = None) -> None:

@@ -22,8 +22,8 @@ from tests.fuzz import samples
 SAVE = """
 import resource, sys, spare
 from spare.lab.worlds import queue as toy
-from spare.data import parquet
-from spare.model import files
+import spare.data.files
+import spare.model.files
 model, data = toy.true_model(), toy.generate(40, seed=0)
 for limit in map(int, sys.argv[2:]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))

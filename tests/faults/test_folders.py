@@ -44,7 +44,7 @@ def test_folder_that_is_the_users_own(tmp_path: pathlib.Path, work: Work, name: 
         folder = tmp_path / kept
         (folder / name).mkdir(parents=True)
         (folder / name / kept).write_text("precious")
-        text = refuses(lambda folder=folder: work(folder), "which no run has put there")
+        text = refuses(lambda folder=folder: work(folder), "which no run has written")
         assert kept in text
         assert (folder / name / kept).read_text() == "precious"
 
@@ -109,7 +109,7 @@ def test_temporary_file_that_is_swapped(tmp_path: pathlib.Path) -> None:
             target.unlink()
             target.symlink_to(tmp_path / "other")
 
-    refuses(save, "somebody has put another file in the place")
+    refuses(save, "another process has replaced")
     assert (tmp_path / "m.spare").read_text() == "old"
     assert sorted(os.listdir(tmp_path)) == ["m.spare", "other"]
 
@@ -175,8 +175,7 @@ def test_code_beside_the_data(tmp_path: pathlib.Path) -> None:
     for name in ("rich", "matplotlib", "joblib"):  # each is imported where it is needed, after the domain
         (tmp_path / f"{name}.py").write_text("open('owned', 'w').close()\n")
     code = (
-        "from spare.language.registry import named_domain; named_domain('world:domain')\n"
-        "import rich, matplotlib, joblib"
+        "from spare.commands.common import named_domain; named_domain('world:domain')\nimport rich, matplotlib, joblib"
     )
     settings = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True, "timeout": 120}
     result = subprocess.run([sys.executable, "-P", "-c", code], check=False, **settings)
@@ -186,7 +185,7 @@ def test_code_beside_the_data(tmp_path: pathlib.Path) -> None:
 
 def test_domains_that_cannot_be_imported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths, dots, code that does not parse or lacks a name: one sentence each, and nothing outside is imported."""
-    from spare.language.registry import named_domain
+    from spare.commands.common import named_domain
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -19,12 +19,11 @@ import pytest
 
 import spare
 from spare.commands.inspect import inspect
-from spare.data import parquet
-from spare.io import footer, thrift
-from spare.io.thrift import read_struct
+from spare.io import parquet
 from spare.lab.worlds import queue as toy
 from tests.faults.helpers import one_sentence, refuses, run
-from tests.fuzz import samples
+from tests.fuzz import samples, thrift
+from tests.fuzz.mutations import footer_of, with_footer
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +88,17 @@ def test_parquet_with_a_damaged_footer(good: bytes, path: pathlib.Path) -> None:
     refused(path, good[:-4] + b"PARE", "truncated")
 
 
-def test_parquet_whose_footer_repeats_itself() -> None:
+def test_parquet_whose_footer_repeats_itself(path: pathlib.Path) -> None:
     """Refused: lists and texts longer than the bytes that are left, structs in structs without end."""
-    for data in (
+    for footer in (
         b"\x19\xfc\xff\xff\xff\xff\x0f",
         b"\x18\xff\xff\xff\xff\x0f",
-        b"\x1c" * 100,
+        b"\x1c" * 100_000,
         b"\x15" + b"\xff" * 20,
-        b"",
+        b"\x15\x02\x0c\xc6\x01" + b"\x1c" * 1_000_000 + bytes(1_000_002),  # in a field that nobody knows
+        thrift.encode(_footer([[[4, 8, b"r"], [5, 5, 1]], *([[3, 5, 0], [4, 8, b"a"], [5, 5, 1]],) * 99_000])),
     ):
-        refuses(lambda data=data: read_struct(data), "cut off|nested|too long")
+        refused(path, b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1", "truncated|damaged")
 
 
 def test_parquet_that_would_fill_memory(path: pathlib.Path) -> None:
@@ -128,57 +128,51 @@ def test_parquet_that_repeats_a_long_text(path: pathlib.Path) -> None:
     refused(path, content, "MB in memory|long texts")
 
 
-def _thrift(*fields: tuple[int, Any]) -> bytes:
-    """A struct in Thrift's compact protocol: whole numbers, texts, structs (as tuples) and lists of these."""
-    found, last = b"", 0
-    for number, value in fields:
-        found += bytes([(number - last) << 4 | _kind(value)]) + _coded(value)
-        last = number
-    return found + b"\0"
-
-
-def _kind(value: Any) -> int:
-    return {int: 6, bytes: 8, list: 9, tuple: 12}[type(value)]
-
-
-def _coded(value: Any) -> bytes:
-    if isinstance(value, tuple):
-        return _thrift(*value)
-    if isinstance(value, int):
-        return _whole(2 * value)
-    if isinstance(value, bytes):
-        return _whole(len(value)) + value
-    return bytes([0xF0 | _kind(value[0])]) + _whole(len(value)) + b"".join(map(_coded, value))
-
-
-def _whole(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _whole(number >> 7)
+def _footer(schema: list[Any], values: int = 0, groups: list[Any] | None = None) -> list[Any]:
+    return [[1, 5, 1], [2, 9, [12, schema]], [3, 6, values], [4, 9, [12, groups or []]]]
 
 
 def _texts(pages: bytes, values: int) -> bytes:
     """A Parquet file of one column of texts, with these pages."""
-    facts = ((1, 6), (2, [0]), (3, [b"a"]), (4, 6), (5, values), (6, len(pages)), (7, len(pages)), (9, 4))
-    group = ((1, [((2, 4), (3, facts))]), (2, len(pages)), (3, values))
-    described = _thrift((1, 1), (2, [((4, b"root"), (5, 1)), ((1, 6), (3, 0), (4, b"a"))]), (3, values), (4, [group]))
+    facts = [[1, 5, 6], [2, 9, [5, [0]]], [3, 9, [8, [b"a"]]], [4, 5, 6], [5, 6, values]]
+    facts += [[6, 6, len(pages)], [7, 6, len(pages)], [9, 6, 4]]
+    group = [[1, 9, [12, [[[2, 6, 4], [3, 12, facts]]]]], [2, 6, len(pages)], [3, 6, values]]
+    schema = [[[4, 8, b"root"], [5, 5, 1]], [[1, 5, 6], [3, 5, 0], [4, 8, b"a"]]]
+    described = thrift.encode(_footer(schema, values, [group]))
     return b"PAR1" + pages + described + len(described).to_bytes(4, "little") + b"PAR1"
 
 
-def test_parquet_that_takes_hours(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _page(kind: int, plain: int, packed: bytes, count: int) -> bytes:
+    inside = [[1, 5, count], [2, 5, 0]] if kind == 2 else [[1, 5, count], [2, 5, 8], [3, 5, 3], [4, 5, 3]]
+    header = [[1, 5, kind], [2, 5, plain], [3, 5, len(packed)], [7 if kind == 2 else 5, 12, inside]]
+    return thrift.encode(header) + packed
+
+
+def test_parquet_that_takes_hours(path: pathlib.Path) -> None:
     """Dictionaries of millions of empty texts in a few bytes, footers of millions of nothings: refused at once."""
     size = 1 << 24
-    folded = pa.compress(bytes(size), codec="zstd", asbytes=True)
-    counted = [_thrift((1, 2), (2, size), (3, len(folded)), (7, ((1, n), (2, 0)))) + folded for n in (1, size // 4)]
-    data = _thrift((1, 0), (2, 2), (3, 2), (5, ((1, 1), (2, 8), (3, 3), (4, 3)))) + b"xx"
+    folded, few = (pa.compress(bytes(n), codec="zstd", asbytes=True) for n in (size, 4))
+    data = _page(0, 2, b"xx", 1)
     begin = time.process_time()
-    refused(path, _texts(counted[1] + data, 1), "more in them, than it has use for")
-    refused(path, _texts(counted[0] + data, 1), "16384 kB in 531 bytes|keep long texts elsewhere")
-    few = pa.compress(bytes(4), codec="zstd", asbytes=True)
-    small = _thrift((1, 2), (2, 4), (3, len(few)), (7, ((1, 1), (2, 0)))) + few
-    refused(path, _texts(2 * small + data, 1), "more dictionaries")
-    monkeypatch.setattr(thrift, "MOST", 10_000)
-    nothings = b"\x59\xfc" + _whole(3_000_000) + bytes(3_000_001)
-    refused(path, b"PAR1" + nothings + len(nothings).to_bytes(4, "little") + b"PAR1", "more than 10000 values")
+    refused(path, _texts(_page(2, size, folded, size // 4) + data, 1), "counts 4194304 values")
+    refused(path, _texts(_page(2, size, folded, 1) + data, 1), "16384 kB in 531 bytes; keep long texts elsewhere")
+    refused(path, _texts(2 * _page(2, 4, few, 1) + data, 1), "2 dictionaries")
+    for nothings in (b"\x59\xfc", b"\x15\x02\x19\xfc", b"\x15\x02\x09\xc6\x01\xfc"):  # the last is in an unknown field
+        footer = nothings + thrift.varint(3_000_000) + bytes(3_000_001)
+        refused(path, b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1", "truncated|damaged")
+    refused(path, b"PAR1" + bytes(1 << 25) + (1 << 25).to_bytes(4, "little") + b"PAR1", "not Parquet, or truncated")
     assert time.process_time() - begin < 10
+
+
+def test_parquet_whose_pages_lie_about_their_size(path: pathlib.Path) -> None:
+    """A page of gigabytes in a few bytes, and a run of billions of equal values: refused before they are unfolded."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    folded = pa.compress(bytes(1 << 28), codec="zstd", asbytes=True)
+    refused(path, _texts(_page(0, 2**31 - 1, folded, 1), 1), r"MB in memory|not one of SPARE's")
+    refused(path, _texts(_page(0, 2, b"xx", 2**31 - 1), 2**31 - 1), r"MB in memory|not one of SPARE's")
+    refused(path, _texts(_page(0, 2, b"xx", 2**31 - 1), 1), "counts 2147483647 values")
+    refused(path, _texts(_page(0, 2, b"xx", 1), 2), "hold 1 values instead of 2")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
 
 
 def test_parquet_with_two_columns_of_one_name(good: bytes, path: pathlib.Path) -> None:
@@ -192,18 +186,29 @@ def test_parquet_with_two_columns_of_one_name(good: bytes, path: pathlib.Path) -
 
 def test_parquet_with_columns_in_another_file(good: bytes, path: pathlib.Path) -> None:
     """Refused: a column can be said to be in another file, and is not looked for there."""
-    fields, _ = read_struct(good, len(good) - 8 - int.from_bytes(good[-8:-4], "little"))
-    chunk = fields[4][0][1][0]
-    path.write_bytes(good)
-    leaves = footer._leaves(fields[2])
-    group = {**fields[4][0], 1: [{**chunk, 1: b"/etc/passwd"}, *fields[4][0][1][1:]]}
-    with path.open("rb") as source:
-        refuses(lambda: footer._check_group(source, group, leaves, len(good), []), "in another file")
+    fields = footer_of(good)
+    thrift.field(thrift.field(fields, 4)[1][0], 1)[1][0].insert(0, [1, 8, b"/etc/passwd"])
+    refused(path, with_footer(good, fields), "in another file")
 
 
-def test_parquet_with_overlapping_columns() -> None:
+def test_parquet_with_overlapping_columns(good: bytes, path: pathlib.Path) -> None:
     """Refused: two columns may not share bytes."""
-    refuses(lambda: footer._check_overlap([(4, 90), (80, 100)]), "share bytes")
+    fields = footer_of(good)
+    chunks = thrift.field(thrift.field(fields, 4)[1][0], 1)[1]
+    chunks[2] = chunks[1]  # the next state is where the state is
+    refused(path, with_footer(good, fields), "share bytes")
+
+
+def test_parquet_whose_statistics_lie(good: bytes, path: pathlib.Path) -> None:
+    """Read or refused: what Arrow's accessors say of these in Python would end the process."""
+    fields = footer_of(good)
+    for chunk in thrift.field(thrift.field(fields, 4)[1][0], 1)[1]:
+        facts = thrift.field(chunk, 3)
+        sizes = thrift.field(facts, 16)
+        for histogram in (one for one in sizes or [] if one[1] == thrift.LIST):
+            histogram[2][1].append(7)
+    assert thrift.encode(fields) != thrift.encode(footer_of(good))
+    refused(path, with_footer(good, fields), "histogram|truncated|damaged")
 
 
 def test_parquet_that_is_a_pipe_or_an_address(tmp_path: pathlib.Path) -> None:
@@ -239,7 +244,7 @@ def test_parquet_header_with_hostile_names(good: bytes, path: pathlib.Path) -> N
         header = json.loads(table.schema.metadata[b"spare"])
         header.pop("check")
         header["domain"]["properties"][0]["name"] = name
-        header["check"] = parquet._digest(header)
+        header["check"] = parquet.digest(header)
         content = written(table.replace_schema_metadata({b"spare": json.dumps(header).encode()}))
         refused(path, content, "damaged: property name")
 

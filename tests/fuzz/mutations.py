@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save as to_safetensors
 
-from spare.data.parquet import _digest
 from spare.io import manifest as manifests
+from spare.io import parquet
+from tests.fuzz import thrift
 
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3, 10**9, 2**31, 2**63, -(2**63), 10**40, 0.5, -0.5, 1e-300, 1e300),
@@ -168,9 +169,11 @@ def parquet_variants(path: str) -> list[bytes]:
 
 def damaged_parquet(data: bytes, rng: random.Random) -> bytes:
     """An experience file with something wrong in it."""
-    kind = rng.randrange(10)
+    kind = rng.randrange(12)
     if kind < 4:
         return damaged_bytes(data, rng)
+    if kind > 9:
+        return _lying_footer(data, rng) if kind == 10 else _lying_page(data, rng)
     size = int.from_bytes(data[-8:-4], "little")
     if kind < 7:  # the footer alone, with its length still right
         footer = damaged_bytes(data[-8 - size : -8], rng)
@@ -182,10 +185,58 @@ def damaged_parquet(data: bytes, rng: random.Random) -> bytes:
     return memory.getvalue()
 
 
+def footer_of(data: bytes) -> list[Any]:
+    """The footer of a Parquet file, as `thrift` has it."""
+    return thrift.decode(data, len(data) - 8 - int.from_bytes(data[-8:-4], "little"))[0]
+
+
+def with_footer(data: bytes, fields: list[Any]) -> bytes:
+    """The file with another footer."""
+    footer = thrift.encode(fields)
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    return data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def _lying_footer(data: bytes, rng: random.Random) -> bytes:
+    """A footer that Thrift can read, with one or two things in it that are not so."""
+    fields = footer_of(data)
+    for _ in range(rng.choice((1, 1, 2))):
+        thrift.mutate(fields, rng)
+    return with_footer(data, fields)
+
+
+def _lying_page(data: bytes, rng: random.Random) -> bytes:
+    """A page whose header says something that is not so, in as many bytes as before."""
+    pages = page_headers(data)
+    for _ in range(100):
+        start, stop = rng.choice(pages)
+        fields, _ = thrift.decode(data, start)
+        thrift.mutate(fields, rng)
+        header = thrift.encode(fields)
+        if len(header) == stop - start and header != data[start:stop]:
+            return data[:start] + header + data[stop:]
+    return _lying_footer(data, rng)
+
+
+def page_headers(data: bytes) -> list[tuple[int, int]]:
+    """Where the header of each page begins and ends."""
+    found = []
+    for group in thrift.field(footer_of(data), 4)[1]:
+        for chunk in thrift.field(group, 1)[1]:
+            facts = thrift.field(chunk, 3)
+            place = min(thrift.field(facts, 9), thrift.field(facts, 11) or thrift.field(facts, 9))
+            stop = place + thrift.field(facts, 7)
+            while place < stop:
+                header, body = thrift.decode(data, place)
+                found.append((place, body))
+                place = body + thrift.field(header, 3)
+    return found
+
+
 def _mutate_header(table: pa.Table, rng: random.Random) -> pa.Table:
     header = mutated_json(json.loads(table.schema.metadata[b"spare"]), rng)
     if isinstance(header, dict) and header.pop("check", None):
-        header["check"] = _digest(header)
+        header["check"] = parquet.digest(header)
     return table.replace_schema_metadata({b"spare": json.dumps(header).encode("utf-8", "replace")})
 
 

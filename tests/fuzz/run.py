@@ -48,9 +48,9 @@ def reader(kind: str) -> Callable[[pathlib.Path], Any]:
         diagram.svg(loaded)
 
     def parquet(path: pathlib.Path) -> None:
-        from spare.data.parquet import load
+        from spare.data.experience import Experience
 
-        load(path)
+        Experience.load(path)
         _words(inspect(path))
 
     return model if kind == "models" else parquet

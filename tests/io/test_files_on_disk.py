@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and domains by name."""
+"""Files that are whole or not there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 import spare
 from spare.io.atomic import replacing
 from spare.lab.worlds import queue as toy
-from spare.language.registry import builtin_domain, named_domain
 
 
 def _fail_while_writing(path: pathlib.Path, error: BaseException) -> None:
@@ -47,24 +46,3 @@ def test_places_that_cannot_hold_a_file(tmp_path: pathlib.Path) -> None:
     with pytest.raises(spare.FileError, match="cannot write in its folder"):
         data.save(tmp_path / ("x" * 300))
     assert not os.listdir(tmp_path)
-
-
-def test_domains_by_name(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert builtin_domain("queue") is toy.domain
-    assert builtin_domain("os:system") is None
-    assert named_domain(None) is None
-    assert named_domain("queue") is toy.domain
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_own_domain.py").write_text("from spare.lab.worlds.queue import domain\nnumber = 3\n")
-    assert named_domain("my_own_domain:domain") is toy.domain
-    for text, message in (
-        ("queues", r"write it as package\.module:domain, or one of push, queue"),
-        (":domain", "write it as"),
-        ("my_own_domain:", "write it as"),
-        ("no_such_module_here:domain", "cannot import 'no_such_module_here'"),
-        ("my_own_domain:other", "has no 'other'"),
-        ("my_own_domain:number", r"that is a int, not a spare\.Domain"),
-    ):
-        with pytest.raises(spare.UsageError, match=message):
-            named_domain(text)

@@ -15,20 +15,26 @@ import spare
 from spare.lab.worlds import push
 from spare.language.frames import (
     QUARTER,
+    FrameColumns,
     FramePose,
-    groups,
+    from_frame,
+    harmonic_names,
+    harmonics,
     mirrored,
     quarters,
     swapped,
-    turn_names,
-    turns,
+    to_frame,
     variances_from_frame,
 )
+from spare.learning.fit import make_dataset
 from spare.learning.presets import PRESETS
+from spare.testing import check_domain
+from tests.learning.helpers import quick
 from tests.rules import make_rule
 
 angles = st.floats(-3.2, 3.2)
 places = st.floats(-5, 5)
+PLANE = FrameColumns(((0, 1),), (), ())
 
 domain = spare.Domain(
     "slide",
@@ -46,8 +52,7 @@ domain = spare.Domain(
             frame=spare.Frame(
                 origin=lambda target, a: (target.x, target.y),
                 heading=lambda target, a: jnp.arctan2(target.y - a.yg, target.x - a.xg),
-                positions=(("x", "y"),),
-                points=(("xg", "yg"),),
+                positions=(("x", "y"), ("xg", "yg")),
                 mirror=True,
             ),
         )
@@ -87,30 +92,31 @@ def _world(samples: int, seed: int, turn: float = 0.0) -> spare.Experience:
 
 
 @given(places, places, angles, places, places)
-def test_leaving_undoes_entering(x: float, y: float, heading: float, a: float, b: float) -> None:
+def test_from_frame_undoes_to_frame(x: float, y: float, heading: float, a: float, b: float) -> None:
     placed = FramePose(np.array([a, b, 0.0]), np.array(heading))
     point = np.array([[x, y, 7.0]])
-    inside = to_frame(point, ((0, 1),), placed)
-    assert np.allclose(from_frame(inside, ((0, 1),), placed), point, atol=1e-9)
+    inside = to_frame(point, PLANE, placed)
+    assert np.allclose(from_frame(inside, PLANE, placed), point, atol=1e-9)
     assert np.hypot(*inside[0, :2]) == pytest.approx(np.hypot(x - a, y - b), abs=1e-9)
     assert inside[0, 2] == 7.0
 
 
 def test_groups_take_the_columns_that_are_there() -> None:
-    assert groups(("z", "y", "x"), (("x", "y", "z"),)) == ((2, 1, 0),)
-    assert groups(("x", "y"), (("x", "y", "z"),)) == ((0, 1),)
-    assert groups(("x", "mass"), (("x", "y"),)) == ()
-    assert mirrored(np.array([[1.0, 2.0]]), ((0, 1),)).tolist() == [[1.0, -2.0]]
+    solid = spare.Frame("target", positions=(("x", "y", "z"),))
+    assert solid.columns(("z", "y", "x")).positions == ((2, 1, 0),)
+    assert solid.columns(("x", "y")).positions == ((0, 1),)
+    assert solid.columns(("x", "mass")).positions == ()
+    assert mirrored(np.array([[1.0, 2.0]]), PLANE).tolist() == [[1.0, -2.0]]
 
 
 def test_the_heading_enters_with_its_multiples() -> None:
     """The same numbers on the host and traced, in the order of their names."""
     heading = np.array([0.3, -2.0])
-    found = turns(heading)
-    assert found.shape == (2, len(turn_names()))
-    assert turn_names()[:4] == ("cos(heading)", "sin(heading)", "cos(2 heading)", "sin(2 heading)")
+    found = harmonics(heading)
+    assert found.shape == (2, len(harmonic_names()))
+    assert harmonic_names()[:4] == ("cos(heading)", "sin(heading)", "cos(2 heading)", "sin(2 heading)")
     assert np.allclose(found[:, 7], np.sin(4 * heading))
-    assert np.allclose(turns(jnp.asarray(heading)), found, atol=1e-6)
+    assert np.allclose(harmonics(jnp.asarray(heading)), found, atol=1e-6)
 
 
 def test_variances_turn_as_a_covariance_does() -> None:
@@ -118,13 +124,13 @@ def test_variances_turn_as_a_covariance_does() -> None:
     c, s = np.cos(heading), np.sin(heading)
     rotation = np.array([[c, -s], [s, c]])
     expected = np.diag(rotation @ np.diag([0.5, 2.0]) @ rotation.T)
-    found = variances_from_frame(jnp.array([0.5, 2.0]), ((0, 1),), FramePose(jnp.zeros(3), jnp.array(heading)))
+    found = variances_from_frame(jnp.array([0.5, 2.0]), PLANE, FramePose(jnp.zeros(3), jnp.array(heading)))
     assert np.allclose(found, expected, atol=1e-6)
 
 
 def _framed_model() -> spare.Model:
     """x' = 0.9 d along the push, in the frame; deviations 0.05 along and 0.02 across."""
-    inputs = 3 + len(turn_names()) + 3
+    inputs = 3 + len(harmonic_names()) + 3
     weight = jnp.zeros((inputs, 2)).at[2, 0].set(0.9)
     predictor = spare.linear_predictor(weight, jnp.zeros(2), jnp.array([[0.05**2, 0.02**2]]))
     rule = make_rule(domain, "shove", spare.Shell(1), predictor, np.zeros(2), targets="change", framed=True)
@@ -175,7 +181,7 @@ def test_a_learned_rule_in_the_frame_needs_fewer_samples_and_survives_a_file(tmp
     assert np.allclose(search.fitted[0].log_prob, framed.model.log_prob(train), atol=5e-3)  # type: ignore[union-attr]
     framed.model.save(tmp_path / "m.spare")
     assert np.array_equal(spare.load(tmp_path / "m.spare", domain).log_prob(test), framed.model.log_prob(test))
-    assert "sin(heading)" in {*framed.model.rules[0].input_names, *framed.model.rules[0].ignores}
+    assert "sin(heading)" in {*framed.model.rules[0].input_names, *framed.model.rules[0].spec.features.dropped}
 
 
 def test_a_frame_is_needed() -> None:
@@ -239,3 +245,99 @@ def test_a_quarter_turn_of_pushed_boxes_changes_no_likelihood() -> None:
     rows = data.offsets[:-1]  # the target, which the rule predicts, is listed first
     found, expected = (rule.log_prob_values(one)[rows].sum(axis=1) for one in (other, data))
     assert np.allclose(found, expected, atol=0.02)
+
+
+# -- positions and directions ----------------------------------------------------------------------------------------
+
+
+def vehicles(wrong: bool = False) -> spare.Domain:
+    """Vehicles with velocities that are kicked along the way they go; `wrong` declares the velocity as a position."""
+    groups: dict = {"positions": (("x", "y"),), "directions": (("vx", "vy"),)}
+    groups = {"positions": (("x", "y"), ("vx", "vy"))} if wrong else groups
+    return spare.Domain(
+        "vehicles",
+        properties=[spare.Property(name, resolution=1e-2) for name in ("x", "y", "vx", "vy")],
+        references=[],
+        actions=[
+            spare.Action(
+                "kick",
+                ("car",),
+                ("force",),
+                spare.Frame("car", lambda car, a: jnp.arctan2(car.vy, car.vx), mirror=True, **groups),
+            )
+        ],
+    )
+
+
+def kicked(domain: spare.Domain, samples: int, seed: int) -> spare.Experience:
+    """A kick adds `force` to the speed along the heading; the car then drives for a tenth of a second."""
+    rng = np.random.default_rng(seed)
+    place, speed = rng.uniform(-50, 50, (samples, 2)), rng.uniform(1, 3, samples)
+    heading, force = rng.uniform(-np.pi, np.pi, samples), rng.uniform(0.5, 2, samples)
+    along = np.stack([np.cos(heading), np.sin(heading)], 1)
+    velocity = along * (speed + force)[:, None] + 0.05 * rng.standard_normal((samples, 2))
+    after = place + 0.1 * velocity + 0.01 * rng.standard_normal((samples, 2))
+    return spare.Experience.from_arrays(
+        domain,
+        values=np.concatenate([place, along * speed[:, None]], 1),
+        next_values=np.concatenate([after, velocity], 1),
+        offsets=np.arange(samples + 1),
+        action=np.zeros(samples, int),
+        objects=np.zeros((samples, 1), int),
+        parameters=force[:, None],
+    )
+
+
+def test_directions_turn_and_never_shift() -> None:
+    columns = vehicles().actions[0].frame.columns(("x", "y", "vx", "vy"))  # type: ignore[union-attr]
+    pose = FramePose(np.array([10.0, 20.0, 0.0]), np.array(np.pi / 2))
+    inside = to_frame(np.array([10.0, 21.0, 0.0, 2.0]), columns, pose)
+    np.testing.assert_allclose(inside, [1.0, 0.0, 2.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(from_frame(inside, columns, pose), [10.0, 21.0, 0.0, 2.0], atol=1e-12)
+    np.testing.assert_allclose(mirrored(np.array([1.0, 2.0, 3.0, 4.0]), columns), [1.0, -2.0, 3.0, -4.0])
+    spread = variances_from_frame(np.array([1.0, 4.0, 9.0, 16.0]), columns, pose)
+    np.testing.assert_allclose(spread, [4.0, 1.0, 16.0, 9.0], atol=1e-12)
+
+
+def test_a_velocity_declared_as_a_direction_is_learned_better_and_the_mistake_is_noticed() -> None:
+    scores = {}
+    for wrong in (False, True):
+        domain = vehicles(wrong)
+        model = spare.fit(domain, kicked(domain, 80, 0), seed=0, preset=quick(max_references=0)).model
+        test = kicked(domain, 200, 1)
+        scores[wrong] = float(model.log_prob_values(test).mean())
+        advice = [one.advice for one in check_domain(domain, kicked(domain, 80, 0)).findings]
+        assert any("directions" in one for one in advice) == wrong
+    assert scores[False] > scores[True] + 0.5
+
+
+def test_a_frame_that_only_shifts_is_one_word() -> None:
+    """Its origin is at the object of that role; there is no heading, and none among the inputs."""
+    shifted = spare.Domain(
+        "slide",
+        properties=domain.properties,
+        references=domain.references,
+        actions=[spare.Action("shove", ("target",), ("xg", "yg", "d"), spare.Frame("target", positions=(("x", "y"),)))],
+    )
+    data = _world(30, 0)
+    offset = np.array([3.0, -2.0, 0.0], np.float32)
+    there = spare.Experience.from_arrays(
+        shifted,
+        values=data.values + offset,
+        next_values=data.next_values + offset,
+        offsets=data.offsets,
+        action=data.action,
+        objects=data.objects,
+        parameters=data.parameters,
+    )
+    dataset = make_dataset(data.with_domain(shifted), "shove", PRESETS["default"])
+    names = dataset.layout(spare.Shell(1)).names
+    assert names == ("xg", "yg", "d", "target.x", "target.y", "target.size")
+    matrix = dataset.matrix(spare.Shell(1), spare.Shell(1))
+    assert np.abs(matrix.x[:, 3:5]).max() == 0
+    model = spare.fit(shifted, data.with_domain(shifted), seed=0, preset=quick(max_references=0)).model
+    np.testing.assert_allclose(model.log_prob(there), model.log_prob(data.with_domain(shifted)), atol=0.05)
+    with pytest.raises(spare.DefinitionError, match="this frame has none"):
+        spare.Frame("target", positions=(("x", "y"),), angles=("yaw",))
+    with pytest.raises(spare.DefinitionError, match="unknown role 'box'"):
+        spare.Action("shove", ("target",), (), spare.Frame("box", positions=(("x", "y"),)))

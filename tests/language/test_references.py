@@ -14,8 +14,8 @@ import pytest
 
 import spare
 from spare.language.references import AGGREGATORS, count_shells, next_pointers
-from spare.language.relations import Objects
-from spare.model.features import aggregate
+from spare.language.relations import Objects, SceneView
+from spare.model.features import SceneSlots
 from tests import oracle
 from tests.strategies import reference_pairs
 
@@ -37,11 +37,11 @@ def test_references_select_what_loops_select(name: str) -> None:
 
     @jax.jit
     def both(values: Any, valid: Any, singles: Any, sets: Any) -> Any:
-        objects = Objects(NAMES, values)
+        scene = SceneView(Objects(NAMES, values), valid, {})
         arguments = tuple(singles[k] for k in range(reference.arity))
         return (
-            reference.relation.pick(objects, valid, arguments),
-            reference.relation.select(objects, valid, tuple(sets[k] for k in range(reference.arity))),
+            reference.relation.pick(scene, arguments),
+            reference.relation.select(scene, tuple(sets[k] for k in range(reference.arity))),
         )
 
     for seed in range(25):
@@ -59,10 +59,11 @@ def test_references_select_what_loops_select(name: str) -> None:
 @pytest.mark.parametrize("how", AGGREGATORS)
 def test_aggregators(how: str) -> None:
     values = jnp.array([[1.0, -2.0], [3.0, 5.0], [-4.0, 0.5], [9.0, 9.0]])
-    found = aggregate(values, jnp.array([True, False, True, False]), how).tolist()
+    slots = SceneSlots(jnp.zeros(1, int), jnp.array([[True, False, True, False], [False] * 4]))
+    found = slots.aggregate(values, 0, how).tolist()
     expected = [2.0] if how == "count" else [oracle.aggregate(column, how) for column in ([1.0, -4.0], [-2.0, 0.5])]
     assert found == expected
-    nobody = aggregate(values, jnp.zeros(4, bool), how)
+    nobody = slots.aggregate(values, 1, how)
     assert bool(jnp.isfinite(nobody).all())
 
 

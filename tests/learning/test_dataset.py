@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import spare
+from spare.data.scene import batches
 from spare.language.references import Pointer, Shell, next_pointers
 from spare.learning.bindings import Bindings, expressions
 from spare.learning.dataset import Dataset, DesignMatrix
@@ -104,9 +105,9 @@ def test_all_transitions_at_once_and_one_scene_at_a_time_give_the_same(seed: int
         binding = rule.bind(scene)
         return binding, rule.features(scene, binding)
 
-    batches = list(data.batches())
-    assert len(batches) == 1
-    batch = batches[0]
+    padded = list(batches(data))
+    assert len(padded) == 1
+    batch = padded[0]
     binding, x = jax.jit(jax.vmap(one))(batch.scene)
     rows = batch.index >= 0
     order = batch.index[rows]

@@ -53,19 +53,19 @@ def test_a_prediction_explains_itself(model: spare.Model) -> None:
     np.testing.assert_allclose(prediction.mean[:, 0], [3.5, 2.4, 1.3, 0.0], rtol=1e-5)
     np.testing.assert_array_equal(prediction.mean[:, 2], QUEUE[:, 2])
     after = spare.State(("dee", "cy", "bob", "ann"), QUEUE[::-1] + np.array([0.54, 0, 0], np.float32))
-    assert "x 3 -> 3.5 ± 0.02 (was 3.54, +2.0 sd)" in prediction.explain(after)
+    assert "x 3 -> 3.5 ± 0.02 (observed 3.54, +2.0 sd)" in prediction.explain(after)
 
 
 def test_a_prediction_tells_when_nothing_applies_and_when_rules_tie(model: spare.Model) -> None:
     lonely = spare.State(("dee",), QUEUE[3:])
     call = spare.ActionCall("usher", ("dee",), (0.5,))
-    none = spare.Model(toy.domain, model.rules[1:], model.default_variance).predict(lonely, call).explain()
+    none = spare.Model(toy.domain, model.rules[1:], model.noise).predict(lonely, call).explain()
     assert "no rule applies: everything is expected to stay" in none
     assert "rule 1 does not apply" in none
     assert "expected to stay (x ± 0.01, y ± 0.01): {dee}" in none
     assert "rule 1 fires" in model.predict(lonely, call).explain()
     assert "rule 2 does not apply: usher(target): behind(target)" in model.predict(lonely, call).explain()
-    twice = spare.Model(toy.domain, [model.rules[0]] * 2, model.default_variance).predict(lonely, call).explain()
+    twice = spare.Model(toy.domain, [model.rules[0]] * 2, model.noise).predict(lonely, call).explain()
     assert "2 rules tie; the prediction is their equal mixture" in twice
 
 
@@ -104,17 +104,17 @@ def test_rules_are_checked_at_construction() -> None:
 
     assert make().score == 5
     assert make(shells=(rule.gamma, rule.delta)).show() == rule.show()
-    assert make(targets=("change", "absolute")).targets == ("change", "absolute")
+    assert make(targets=("change", "absolute")).spec.targets == ("change", "absolute")
     for changes, message in (
         ({"action": "shove"}, "unknown action 'shove'; valid: usher"),
         ({"shells": spare.Shell(2)}, "has 1 objects, the shell was made for 2"),
         ({"shells": spare.Shell(1, (spare.Pointer("ahaed", (0,)),))}, "unknown reference 'ahaed'; valid: behind"),
         ({"shells": spare.Shell(1)}, "the predictor does not take the 4 inputs"),
         ({"shells": (rule.gamma, spare.Shell(1))}, r"outputs of shape \(3, 2\), the rule needs \(1 slots, 2"),
-        ({"variance": np.ones(3)}, r"default_variance: 2 values are needed \(x, y\)"),
-        ({"variance": np.array([1.0, -1.0])}, "default_variance"),
-        ({"variance": np.array([1.0, np.nan])}, "default_variance"),
-        ({"targets": "relative"}, "'absolute' or 'change'"),
+        ({"variance": np.ones(3)}, r"default variance: 2 values are needed"),
+        ({"variance": np.array([1.0, -1.0])}, "default variance"),
+        ({"variance": np.array([1.0, np.nan])}, "default variance"),
+        ({"targets": "relative"}, "unknown target 'relative'; valid: absolute, change"),
         ({"targets": ("change",)}, "'absolute' or 'change'"),
         ({"inputs": ("x", "z")}, "unknown property 'z'"),
     ):
@@ -127,7 +127,7 @@ def test_models_are_checked_at_construction(tray: spare.Domain) -> None:
     with pytest.raises(spare.DefinitionError, match="rule 0 belongs to Domain"):
         spare.Model(tray, [rule], np.ones(2))
     for wrong in (np.ones(3), np.array([0.1, -0.1]), np.array([np.inf, 1.0])):
-        with pytest.raises(spare.DefinitionError, match="default_variance"):
+        with pytest.raises(spare.DefinitionError, match="default variance"):
             spare.Model(toy.domain, [rule], wrong)
     unresolved = spare.Domain("d", properties=[spare.Property("x")], references=[], actions=tray.actions)
     with pytest.raises(spare.DefinitionError, match="no resolution for x"):
@@ -141,7 +141,7 @@ def test_linear_predictors_are_exact_or_refused() -> None:
         variance = jnp.array([[1e-6, 1e-3, 1.0, 50.0, 1000.0]])
         weight = jnp.arange(10.0).reshape(2, 5)
         found = spare.linear_predictor(weight, jnp.ones(5), variance)(jnp.array([0.5, -1.0]))
-        np.testing.assert_allclose(found.mean[0, 0], jnp.array([0.5, -1.0]) @ weight + 1, rtol=1e-12)
+        np.testing.assert_allclose(found.location[0, 0], jnp.array([0.5, -1.0]) @ weight + 1, rtol=1e-12)
         np.testing.assert_allclose(found.variance[0], variance, rtol=1e-9)
     for wrong in (0.0, 1e-9, 1e4, -1.0):
         with pytest.raises(spare.DefinitionError, match="variance"):
@@ -151,7 +151,7 @@ def test_linear_predictors_are_exact_or_refused() -> None:
 def test_fresh_predictors_start_as_documented() -> None:
     predictor = fresh_predictor(jax.random.key(0), 4, (2, 3), hidden=(5,), members=3)
     found = predictor(jnp.ones(4))
-    assert (predictor.members, found.mean.shape, found.variance.shape) == (3, (3, 2, 3), (3, 2, 3))
+    assert (predictor.members, found.location.shape, found.variance.shape) == (3, (3, 2, 3), (3, 2, 3))
     np.testing.assert_allclose(jnp.exp(found.log_weight).sum(), 1.0, rtol=1e-6)
     for weight, limit in zip(predictor.mean_net.weights, (np.sqrt(6 / 9), np.sqrt(6 / 11)), strict=True):
         assert float(jnp.abs(weight).max()) <= limit
@@ -166,22 +166,14 @@ def test_fresh_predictors_start_as_documented() -> None:
     assert bool(jnp.isfinite(jax.vmap(jax.grad(bounded_variance))(raw)).all())
 
 
-def test_only_surprises_that_surprise_are_told() -> None:
+def test_only_outliers_that_stand_out_are_shown() -> None:
     rule = toy.true_model().rules[0]
-    spread = np.sqrt(np.asarray(rule.default_spread()))
+    spread = np.sqrt(np.asarray(rule.noise.resolved(rule.domain.resolutions).variance))
     wide = np.square([20 * spread[0], 1.1 * spread[1]])
-    told = make_rule(
-        rule.domain,
-        rule.action,
-        (rule.gamma, rule.delta),
-        rule.predictor,
-        rule.default_variance,
-        targets=rule.targets,
-        inputs=rule.inputs,
-        outliers=(np.array([0.01, 0.5]), wide),
-    )
-    text = str(spare.Model(rule.domain, [told], np.ones(2)))
+    noise = spare.DefaultNoise(rule.noise.variance, np.array([0.01, 0.5]), wide)
+    text = str(spare.Model(rule.domain, [spare.Rule(rule.domain, rule.spec, rule.predictor, noise)], np.ones(2)))
     names = rule.domain.dynamic_names
-    assert f"or moves after all: {names[0]} ±" in text
+    assert f"with outliers: {names[0]} ±" in text
+    assert f"{names[1]} ±" not in text.split("with outliers")[1].splitlines()[0]
     assert "(1.00%)" in text
     assert f"{names[1]} ±" not in next(line for line in text.splitlines() if "after all" in line)

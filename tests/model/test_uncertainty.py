@@ -1,4 +1,4 @@
-"""Noise and ignorance: they add up, follow the law of total variance, and ignorance is about the data."""
+"""Aleatoric and epistemic parts add up, follow the law of total variance; the epistemic one is about the data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.strategies import plain
 
 
 @pytest.mark.parametrize("seed", [5, 14])
-def test_ignorance_is_disagreement_of_members_and_of_tied_rules(seed: int) -> None:
+def test_epistemic_is_disagreement_of_members_and_of_tied_rules(seed: int) -> None:
     """By the oracle: each member of each firing rule speaks alone, all equally often.
 
     Var E[s' | who speaks], and of each rule the mean of its members' variances less their geometric mean.
     """
     drawn = pooled(seed)
     data = drawn.data[:60]
-    noise, ignorance = drawn.model.uncertainty(data)
+    aleatoric, epistemic = drawn.model.uncertainty(data)
     total = drawn.model.moments(data)[1]
-    np.testing.assert_allclose(np.hypot(noise, ignorance), total, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.hypot(aleatoric, epistemic), total, rtol=1e-4, atol=1e-6)
     names, several = data.domain.property_names, 0
     for i in range(len(data)):
         world, call, _ = plain(data, i)
@@ -49,9 +49,9 @@ def test_ignorance_is_disagreement_of_members_and_of_tied_rules(seed: int) -> No
                 own = [variance for j, _, _, variance in parts if j == k]
                 typical = math.exp(sum(map(math.log, own)) / len(own))
                 wanted += (sum(own) / len(own) - typical) / len(firing)
-            assert ignorance[rows][o, names.index(name)] ** 2 == pytest.approx(wanted, rel=2e-3, abs=1e-6)
+            assert epistemic[rows][o, names.index(name)] ** 2 == pytest.approx(wanted, rel=2e-3, abs=1e-6)
         if not firing:
-            assert not ignorance[rows].any()
+            assert not epistemic[rows].any()
     assert several > 5
 
 
@@ -80,12 +80,12 @@ def models() -> dict[int, spare.Model]:
 
 
 def _typical(model: spare.Model, low: float, high: float) -> tuple[float, float]:
-    """Root mean squares of (noise, ignorance) where strengths are in a range."""
+    """Root mean squares of (noise, epistemic) where strengths are in a range."""
     return tuple(float(np.sqrt(np.mean(part**2))) for part in model.uncertainty(_world(100, 2, low, high)))  # type: ignore[return-value]
 
 
-def test_ignorance_grows_away_from_the_data_and_shrinks_with_more(models: dict[int, spare.Model]) -> None:
-    """Noise is what the world has; ignorance is small among many samples, larger among few, largest where none were."""
+def test_epistemic_grows_away_from_the_data_and_shrinks_with_more(models: dict[int, spare.Model]) -> None:
+    """Noise is what the world has; epistemic is small among many samples, larger among few, largest where none were."""
     noise, little = _typical(models[500], -1, 1)
     assert noise == pytest.approx(0.051, rel=0.2)
     assert little < 0.5 * noise
@@ -97,7 +97,7 @@ def test_explain_tells_what_is_not_known(models: dict[int, spare.Model]) -> None
     """A warning far from the data, none among them."""
     state = spare.State(("only",), np.array([[0.0]]))
     near, far = (models[500].predict(state, spare.ActionCall("move", ("only",), (a,))) for a in (0.2, 4.0))
-    assert "noise and what is not known: x ± 0.0" in near.explain()
+    assert "aleatoric and epistemic: x ± 0.0" in near.explain()
     assert "do not rely on it" not in near.explain()
     assert "do not rely on it" in far.explain()
-    np.testing.assert_allclose(np.hypot(far.noise, far.epistemic), far.std, rtol=1e-5)
+    np.testing.assert_allclose(np.hypot(far.aleatoric, far.epistemic), far.std, rtol=1e-5)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import spare
-from spare.data.scene import Batch
+from spare.data.scene import Batch, batches
 from tests.oracle import OracleModel
 from tests.strategies import Case, case, plain, plan, thorough
 
@@ -35,9 +35,11 @@ def _all(model: spare.Model, batch: Batch) -> Any:
     scene = batch.scene._replace(values=batch.scene.values.astype(real), parameters=batch.scene.parameters.astype(real))
 
     def one(scene: Any, after: Any) -> Any:
-        moments = model.scene_moments(scene)
-        scores = model.scores(model.bind(scene))
-        return model.scene_log_prob(scene, after), scores, model.scene_log_values(scene, after), *moments
+        found = model.distribution(scene)
+        pairs = zip(model.rules, found.bindings, strict=True)
+        scores = jnp.array([jnp.where(binding.applies, rule.score, 0) for rule, binding in pairs], int)
+        after = after[:, np.array(model.domain.dynamic)]
+        return found.log_prob(after), scores, found.log_values(after), *found.moments()
 
     return jax.vmap(one)(scene, batch.next_values.astype(real))
 
@@ -47,7 +49,7 @@ def of_library(model: spare.Model, data: spare.Experience) -> Answers:
     quantities = len(model.domain.dynamic)
     shapes = [(len(data),), (len(data), len(model.rules)), *[(len(data.values), quantities)] * 3]
     result = Answers(*(np.full(shape, np.nan) for shape in shapes))
-    for batch in data.batches():
+    for batch in batches(data):
         arrays = batch._replace(scene=batch.scene._make(map(jnp.asarray, batch.scene)), index=None)
         found = _all(model, arrays._replace(next_values=jnp.asarray(batch.next_values)))
         rows = batch.index[batch.index >= 0]

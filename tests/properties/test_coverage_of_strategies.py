@@ -23,11 +23,11 @@ def test_every_kind_of_case_is_drawn() -> None:
             seen["one network for both"] += rule.predictor.variance_net is None  # pyright: ignore
             seen["gamma is not delta"] += rule.gamma != rule.delta
             seen["two roles"] += rule.gamma.roles == 2
-            seen["ignores some"] += bool(rule.ignores)
-            seen["surprises"] += rule.outliers is not None
-            seen["together"] += rule.copula is not None
-            seen["adds some"] += bool(rule.adds)
-            seen["change"] += "change" in rule.targets
+            seen["drops some"] += bool(rule.spec.features.dropped)
+            seen["outliers"] += rule.noise.outlier_share is not None
+            seen["copula"] += rule.copula is not None
+            seen["extra ones"] += bool(rule.spec.features.extra)
+            seen["change"] += "change" in rule.spec.targets
         seen["several actions"] += len(drawn.model.domain.actions) > 1
     missing = [kind for kind in _WANTED if seen[kind] < 2]
     assert not missing, seen
@@ -37,8 +37,8 @@ _WANTED = (
     *("none applies", "fires", "tie", "lower score", "set", "overlap", "arity 2", "pointer from a set"),
     *("1 members", "2 members", "3 members", "1 layers", "2 layers", "3 layers", "4 layers", "6 layers"),
     "one network for both",
-    *("gamma is not delta", "two roles", "change", "several actions", "ignores some", "surprises"),
-    *("together", "adds some", "several together"),
+    *("gamma is not delta", "two roles", "change", "several actions", "drops some", "outliers"),
+    *("copula", "extra ones", "several together"),
 )
 
 

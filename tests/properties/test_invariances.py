@@ -95,7 +95,7 @@ def test_an_object_that_no_reference_reaches(seed: int) -> None:
 @pool(5)
 def test_duplicating_every_rule_changes_nothing(seed: int) -> None:
     drawn = pooled(seed)
-    doubled = spare.Model(drawn.model.domain, [*drawn.model.rules, *drawn.model.rules], drawn.model.default_variance)
+    doubled = spare.Model(drawn.model.domain, [*drawn.model.rules, *drawn.model.rules], drawn.model.noise)
     before, after = of_library(drawn.model, drawn.data), of_library(doubled, drawn.data)
     assert_close(after._replace(scores=before.scores), before, 1e-5)
     np.testing.assert_array_equal(after.scores, np.tile(before.scores, 2))

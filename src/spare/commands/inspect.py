@@ -69,7 +69,7 @@ def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> 
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
-    from spare.data.parquet import describe
+    from spare.io.parquet import describe
 
     header, groups, schema = describe(path)
     return {

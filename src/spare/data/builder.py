@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from spare.data.checks import check_call, check_id, check_state
-from spare.data.experience import ActionCall, Experience, State, Transition
+from spare.data.experience import Experience
 from spare.data.intake import differing_ids, static_moved
+from spare.data.state import ActionCall, State, Transition
 from spare.errors import DataError
 from spare.language.domain import Domain
 
@@ -96,8 +98,7 @@ class Builder:
             info={name: np.array([t.info[name] for t in transitions]) for name in names},
             metadata=metadata,
         )
-        object.__setattr__(experience, "dropped", self.dropped)
-        return experience
+        return dataclasses.replace(experience, dropped=self.dropped)
 
 
 def _is_finite(state: State, action: ActionCall, next_state: State) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.data.experience import ActionCall, ObjectId, State
+from spare.data.state import ActionCall, ObjectId, State
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
 

@@ -1,7 +1,7 @@
 """Experience E = {(s, a, s')}: transitions with any number of objects, as flat values and offsets.
 
 Row k of `values` is one object of one transition; transition i owns the rows offsets[i] to offsets[i + 1].
-Everything is checked once, here, whatever way the data came in.
+Everything is checked once, in `from_arrays`, whatever way the data came in.
 """
 
 from __future__ import annotations
@@ -10,56 +10,31 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
+from spare.data.columns import Columns
+from spare.data.files import read_file, write_file
+from spare.data.intake import (
+    check_actions,
+    check_finite,
+    check_ids,
+    check_info,
+    check_matrix,
+    check_metadata,
+    check_objects,
+    check_offsets,
+    check_parameters,
+    check_weights,
+    match_rows,
+)
+from spare.data.state import ActionCall, State, Transition
+from spare.data.tables import read_table, write_table
 from spare.errors import DataError
+from spare.io.parquet import errors_of
 from spare.language.domain import Domain
-
-if TYPE_CHECKING:
-    from spare.data.scene import Batch
-
-ObjectId = str | int
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """s = [P_i(o_j)]: object ids and a float32 array of shape (objects, properties)."""
-
-    ids: Sequence[ObjectId]
-    values: np.ndarray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(self.ids))
-        given = np.asarray(self.values)
-        if given.dtype.kind not in "fiub":
-            raise DataError(f"state: expected an array of real numbers, got {given.dtype}")
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused where it is used
-            object.__setattr__(self, "values", np.asarray(given, np.float32))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclasses.dataclass(frozen=True)
-class ActionCall:
-    """a = A(alpha, o): a template's name, the ids of the objects it operates on, and its parameters."""
-
-    action: str
-    objects: tuple[ObjectId, ...]
-    parameters: tuple[float, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Transition:
-    """(s, a, s') with its weight and whatever else was recorded about it."""
-
-    state: State
-    action: ActionCall
-    next_state: State
-    weight: float = 1.0
-    info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+from spare.language.properties import nearest_images
 
 
 class _View(Sequence[Any]):
@@ -116,52 +91,94 @@ class Experience:
                 value.flags.writeable = False
 
     @classmethod
-    def from_arrays(cls, domain: Domain, **columns: Any) -> Experience:
+    def from_arrays(  # noqa: PLR0913 - one name for each column
+        cls,
+        domain: Domain,
+        *,
+        values: Any,
+        next_values: Any,
+        offsets: Any,
+        action: Any,
+        objects: Any,
+        parameters: Any = None,
+        ids: Any = None,
+        next_ids: Any = None,
+        weights: Any = None,
+        info: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        drop_invalid: bool = False,
+    ) -> Experience:
         """Flat arrays in, checked experience out; inputs of any real dtype and layout, never changed.
 
-        values=, next_values= (total, P); offsets= (n + 1,); action= (n,) template indices or names; objects=
-        (n, roles) local indices; parameters= (n, d). Optional: ids= (total,), next_ids= (total,) when next rows
-        come in another order, weights= (n,), info=, metadata=, drop_invalid=True to leave out transitions with NaN
-        or infinity (counted in `dropped`).
+        values, next_values (total, P); offsets (n + 1,); action (n,) template indices or names; objects (n, roles)
+        local indices; parameters (n, d); ids (total,), and next_ids (total,) if next rows come in another order;
+        weights (n,). `drop_invalid` leaves out transitions with NaN or infinity and counts them in `dropped`.
         """
-        from spare.data.intake import check_arrays
-
-        return check_arrays(domain, **columns)
+        offsets = check_offsets(offsets)
+        total, n = int(offsets[-1]), len(offsets) - 1
+        values = check_matrix(values, "values", total, len(domain.properties))
+        next_values = check_matrix(next_values, "next_values", total, len(domain.properties))
+        ids = check_ids(ids, offsets)
+        if next_ids is not None:
+            next_values = next_values[match_rows(ids, next_ids, offsets)]
+        action = check_actions(domain, action, n)
+        columns = Columns(
+            values,
+            nearest_images(domain.properties, values, next_values),
+            offsets,
+            ids,
+            action,
+            check_objects(domain, objects, action, offsets),
+            check_parameters(domain, parameters, action),
+            check_weights(weights, n),
+            check_info(info or {}, n),
+            check_metadata(metadata or {}),
+            dropped=0,
+        )
+        return cls(domain, *check_finite(domain, columns, drop_invalid))
 
     @classmethod
-    def from_table(cls, domain: Domain, table: Any, **options: Any) -> Experience:
-        """A long pandas or polars table in, one row per transition and object; see `spare.data.tables`."""
-        from spare.data.tables import from_table
+    def from_table(cls, domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
+        """A long table in, one row per transition and object; see `spare.data.tables` for its columns.
 
-        return from_table(domain, table, **options)
+        `table` is a pandas or polars frame, a pyarrow table, or a dictionary of columns.
+        """
+        return cls.from_arrays(domain, **read_table(domain, table), drop_invalid=drop_invalid)
 
     def to_table(self, library: str = "pandas") -> Any:
-        """The long table that `from_table` reads, as a pandas or polars frame."""
-        from spare.data.tables import to_table
-
-        return to_table(self, library)
+        """The long table that `from_table` reads; `library` is pandas, polars, pyarrow, or dict (of arrays)."""
+        return write_table(self.domain, self.columns, library)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one Parquet file, atomically; `load` gives the same bits back."""
-        from spare.data.parquet import save
-
-        save(self, path)
+        """Write one Parquet file, whole or not at all; `load` gives the same bits back."""
+        write_file(path, self.domain, self.columns)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False) -> Experience:
-        """Read a Parquet file; the domain may be left out for SPARE's own domains."""
-        from spare.data.parquet import load
-
-        return load(path, domain, drop_invalid)
+        """Read a Parquet file; the domain may be left out if it is registered or installed under its name."""
+        return concatenate(cls._read(path, domain, drop_invalid, whole=True))
 
     @classmethod
     def stream(
         cls, path: str | os.PathLike[str], domain: Domain | None = None, drop_invalid: bool = False
     ) -> Iterator[Experience]:
         """Read a Parquet file one row group at a time, for files larger than memory."""
-        from spare.data.parquet import stream
+        return cls._read(path, domain, drop_invalid, whole=False)
 
-        return stream(path, domain, drop_invalid)
+    @classmethod
+    def _read(
+        cls, path: str | os.PathLike[str], domain: Domain | None, drop_invalid: bool, whole: bool
+    ) -> Iterator[Experience]:
+        for found, arrays in read_file(path, domain, whole=whole):
+            with errors_of(path):
+                part = cls.from_arrays(found, **arrays, drop_invalid=drop_invalid)
+            if len(part) or part.dropped:  # a group that was dropped whole still counts
+                yield part
+
+    @property
+    def columns(self) -> Columns:
+        """All columns, without the domain."""
+        return Columns(*(getattr(self, name) for name in Columns._fields))
 
     def __len__(self) -> int:
         return len(self.action)
@@ -178,7 +195,7 @@ class Experience:
     def __getitem__(self, index: Any) -> Transition | Experience:
         if isinstance(index, int | np.integer):
             return self._transition(int(index))
-        return self._take(np.arange(len(self))[index])
+        return Experience(self.domain, *self.columns.take(np.arange(len(self))[index]))
 
     def _transition(self, i: int) -> Transition:
         return Transition(
@@ -191,24 +208,6 @@ class Experience:
 
     def _info_of(self, i: int) -> dict[str, Any]:
         return {name: column[i].item() for name, column in self.info.items()}
-
-    def _take(self, rows: np.ndarray) -> Experience:
-        counts = self.counts[rows]
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        flat = np.repeat(self.offsets[rows] - offsets[:-1], counts) + np.arange(offsets[-1])
-        return dataclasses.replace(
-            self,
-            values=self.values[flat],
-            next_values=self.next_values[flat],
-            offsets=offsets,
-            ids=self.ids[flat],
-            action=self.action[rows],
-            objects=self.objects[rows],
-            parameters=self.parameters[rows],
-            weights=self.weights[rows],
-            info={name: column[rows] for name, column in self.info.items()},
-            dropped=0,  # parts put together again must not count it twice
-        )
 
     def _state(self, i: int, values: np.ndarray) -> State:
         rows = slice(self.offsets[i], self.offsets[i + 1])
@@ -252,8 +251,6 @@ class Experience:
 
     def weighted(self, weights: Any) -> Experience:
         """The same transitions with other weights: finite, not negative."""
-        from spare.data.intake import check_weights
-
         return dataclasses.replace(self, weights=check_weights(weights, len(self)))
 
     def with_domain(self, domain: Domain) -> Experience:
@@ -275,12 +272,6 @@ class Experience:
                 spread = float(np.ptp(seen)) or float(np.abs(seen).max(initial=0.0)) or 1.0
                 filled[prop.name] = float(np.float32(spread / 1000))
         return (self.with_domain(self.domain.with_resolutions(filled)) if filled else self), filled
-
-    def batches(self, cells: int = 1 << 18) -> Iterator[Batch]:
-        """Padded batches for JAX, bucketed by the number of objects; see `spare.data.scene`."""
-        from spare.data.scene import batches
-
-        return batches(self, cells)
 
     @property
     def fingerprint(self) -> str:

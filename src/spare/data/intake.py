@@ -1,4 +1,4 @@
-"""Checks on the way in: every error names the transition, the object, the property, and what to do."""
+"""Checks of columns on the way in: every error names the transition, the object, the property, and what to do."""
 
 from __future__ import annotations
 
@@ -9,85 +9,42 @@ from typing import Any
 import numpy as np
 
 from spare.data.checks import check_id
-from spare.data.experience import Experience, ObjectId
+from spare.data.columns import Columns, owners, positions_within
+from spare.data.state import ObjectId
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
-from spare.language.properties import nearest_images
 
 
-def check_arrays(
-    domain: Domain,
-    *,
-    values: Any,
-    next_values: Any,
-    offsets: Any,
-    action: Any,
-    objects: Any,
-    **optional: Any,
-) -> Experience:
-    """Flat columns in, checked `Experience` out. See `Experience.from_arrays` for each column."""
-    parameters = optional.pop("parameters", None)
-    ids, next_ids, weights = (optional.pop(name, None) for name in ("ids", "next_ids", "weights"))
-    info, metadata = (optional.pop(name, None) or {} for name in ("info", "metadata"))
-    drop = optional.pop("drop_invalid", False)
-    if optional:
-        raise TypeError(f"from_arrays got unknown columns: {', '.join(sorted(optional))}")
-    offsets = _check_offsets(offsets)
-    total, n = int(offsets[-1]), len(offsets) - 1
-    values = _matrix(values, "values", total, len(domain.properties))
-    next_values = _matrix(next_values, "next_values", total, len(domain.properties))
-    identifiers = _check_ids(ids, offsets)
-    if next_ids is not None:
-        next_values = next_values[_match(identifiers, _check_ids(next_ids, offsets), offsets)]
-    indices = _check_actions(domain, action, n)
-    columns = {
-        "values": values,
-        "next_values": nearest_images(domain.properties, values, next_values),
-        "offsets": offsets,
-        "ids": identifiers,
-        "action": indices,
-        "objects": _check_objects(domain, objects, indices, offsets),
-        "parameters": _check_parameters(domain, parameters, indices, n),
-        "weights": check_weights(weights, n) if weights is not None else np.ones(n),
-        "info": _check_info(info, n),
-        "metadata": _check_metadata(metadata),
-    }
-    return _finite(domain, columns, drop)
+def check_finite(domain: Domain, columns: Columns, drop: bool) -> Columns:
+    """The columns, if all numbers are finite and static properties stay; `drop` leaves out transitions with NaN.
 
-
-def _finite(domain: Domain, columns: dict[str, Any], drop: bool) -> Experience:
-    """Refuse, or drop and count, transitions with NaN or infinity; then hold static properties still."""
-    offsets = columns["offsets"]
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    bad = np.zeros(len(offsets) - 1, bool)
-    with np.errstate(invalid="ignore"):
-        for name in ("values", "next_values"):
-            bad[owner[~np.isfinite(columns[name]).all(axis=1)]] = True
-        bad |= ~np.isfinite(columns["parameters"]).all(axis=1)
-    if bad.any() and not drop:
-        raise DataError(_first_bad(domain, columns, int(np.argmax(bad))))
-    experience = Experience(domain, **columns)
+    The number of transitions left out is `dropped` in the result.
+    """
+    bad = np.array(~np.isfinite(columns.parameters).all(axis=1))
+    for values in (columns.values, columns.next_values):
+        bad[columns.owner[~np.isfinite(values).all(axis=1)]] = True
     if bad.any():
-        experience = experience[np.flatnonzero(~bad)]
-        object.__setattr__(experience, "dropped", int(bad.sum()))
-    _check_static(experience)
-    return experience
+        if not drop:
+            raise DataError(_first_bad(domain, columns, int(np.argmax(bad))))
+        columns = columns.take(np.flatnonzero(~bad))._replace(dropped=int(bad.sum()))
+    _check_static(domain, columns)
+    return columns
 
 
-def _first_bad(domain: Domain, columns: dict[str, Any], i: int) -> str:
+def _first_bad(domain: Domain, columns: Columns, i: int) -> str:
     """Where exactly the first NaN or infinity stands."""
     advice = "fix the row, or pass drop_invalid=True to leave such transitions out"
-    start, stop = columns["offsets"][i : i + 2]
-    for name, label in (("values", "state"), ("next_values", "next state")):
-        rows, cols = np.nonzero(~np.isfinite(columns[name][start:stop]))
+    start, stop = columns.offsets[i : i + 2]
+    for values, label in ((columns.values, "state"), (columns.next_values, "next state")):
+        rows, cols = np.nonzero(~np.isfinite(values[start:stop]))
         if len(rows):
-            value = columns[name][start + rows[0], cols[0]]
-            who = columns["ids"][start + rows[0]].item()
+            value = values[start + rows[0], cols[0]]
+            who = columns.ids[start + rows[0]].item()
             prop = domain.property_names[cols[0]]
             return f"transition {i}, object {who!r}, property {prop!r}: {value} in the {label}; {advice}"
-    template = domain.actions[columns["action"][i]]
-    position = int(np.argmax(~np.isfinite(columns["parameters"][i])))
-    value = columns["parameters"][i, position]
+    template = domain.actions[columns.action[i]]
+    position = int(np.argmax(~np.isfinite(columns.parameters[i])))
+    value = columns.parameters[i, position]
     return f"transition {i}, action {template.name!r}, parameter {template.parameters[position]!r}: {value}; {advice}"
 
 
@@ -96,17 +53,17 @@ def static_moved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.abs(after - before) > 1e-5 * np.maximum(np.abs(before), 1e-30)
 
 
-def _check_static(experience: Experience) -> None:
-    for column, prop in enumerate(experience.domain.properties):
+def _check_static(domain: Domain, columns: Columns) -> None:
+    for column, prop in enumerate(domain.properties):
         if not prop.static:
             continue
-        before, after = experience.values[:, column], experience.next_values[:, column]
+        before, after = columns.values[:, column], columns.next_values[:, column]
         moved = static_moved(before, after)
         if moved.any():
             row = int(np.argmax(moved))
-            i = int(np.searchsorted(experience.offsets, row, side="right")) - 1
             raise DataError(
-                f"transition {i}, object {experience.ids[row].item()!r}: static property {prop.name!r} changes from "
+                f"transition {columns.owner[row]}, object {columns.ids[row].item()!r}: "
+                f"static property {prop.name!r} changes from "
                 f"{before[row]:g} to {after[row]:g}; declare it without static=True, or repair the data"
             )
 
@@ -120,14 +77,16 @@ def _real(array: Any, what: str) -> np.ndarray:
         return np.array(array, np.float32, order="C")
 
 
-def _matrix(array: Any, what: str, rows: int, columns: int) -> np.ndarray:
+def check_matrix(array: Any, what: str, rows: int, columns: int) -> np.ndarray:
+    """Real numbers of shape (rows, columns), as fresh float32."""
     array = _real(array, what)
     if array.shape != (rows, columns):
         raise DataError(f"{what}: expected shape ({rows}, {columns}), one row per object, got {array.shape}")
     return array
 
 
-def _check_offsets(offsets: Any) -> np.ndarray:
+def check_offsets(offsets: Any) -> np.ndarray:
+    """Offsets from 0 to the number of object rows, int64; every transition has at least one object."""
     array = np.asarray(offsets)
     if array.ndim != 1 or len(array) < 1 or array.dtype.kind not in "iu" or array[0] != 0:
         raise DataError("offsets: expected whole numbers that start with 0, one more than there are transitions")
@@ -138,12 +97,11 @@ def _check_offsets(offsets: Any) -> np.ndarray:
     return array
 
 
-def _check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
+def check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
     """Ids as int64 or text, unique within each transition; 0, 1, 2, ... when none are given."""
-    counts = np.diff(offsets)
-    owner = np.repeat(np.arange(len(counts)), counts)
+    owner = owners(offsets)
     if ids is None:
-        return np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], counts)
+        return positions_within(np.diff(offsets))
     array = np.asarray(ids)
     if array.shape != (int(offsets[-1]),):
         raise DataError(f"ids: expected {int(offsets[-1])} ids, one per object row, got shape {array.shape}")
@@ -166,13 +124,8 @@ def _check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
 
 
 def match_rows(ids: Any, next_ids: Any, offsets: np.ndarray) -> np.ndarray:
-    """Where each object's next state stands, when the next states come in another order; ids are checked."""
-    return _match(_check_ids(ids, offsets), _check_ids(next_ids, offsets), offsets)
-
-
-def _match(ids: np.ndarray, next_ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Rows of the next state in the order of the state, matched by id within each transition."""
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    """Rows of the next state in the order of the state, matched by id within each transition; ids are checked."""
+    ids, next_ids, owner = check_ids(ids, offsets), check_ids(next_ids, offsets), owners(offsets)
     if ids.dtype.kind != next_ids.dtype.kind:
         raise DataError(f"ids are {ids.dtype} in the state and {next_ids.dtype} in the next state; use one kind")
     here, there = np.lexsort((ids, owner)), np.lexsort((next_ids, owner))
@@ -196,7 +149,8 @@ def differing_ids(i: int, before: Sequence[ObjectId], after: Sequence[ObjectId])
     )
 
 
-def _check_actions(domain: Domain, action: Any, n: int) -> np.ndarray:
+def check_actions(domain: Domain, action: Any, n: int) -> np.ndarray:
+    """n template indices, int32, from indices or names."""
     array = np.asarray(action)
     if array.shape != (n,):
         raise DataError(f"action: expected {n} entries, one per transition, got shape {array.shape}")
@@ -215,7 +169,8 @@ def _check_actions(domain: Domain, action: Any, n: int) -> np.ndarray:
     return array.astype(np.int32)
 
 
-def _check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Local indices of the objects of each action, (n, roles) int32, -1 where a template has fewer."""
     array = np.asarray(objects)
     n = len(action)
     if array.ndim == 1:
@@ -242,7 +197,9 @@ def _check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np
     return result
 
 
-def _check_parameters(domain: Domain, parameters: Any, action: np.ndarray, n: int) -> np.ndarray:
+def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.ndarray:
+    """The parameters of each action, (n, parameters) float32, 0 where a template has fewer."""
+    n = len(action)
     array = np.zeros((n, 0), np.float32) if parameters is None else _real(parameters, "parameters")
     if array.ndim == 1:
         array = array[:, None]
@@ -263,8 +220,8 @@ def _check_parameters(domain: Domain, parameters: Any, action: np.ndarray, n: in
 
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
-    """n finite weights that are not negative, float64."""
-    array = np.asarray(weights)
+    """n finite weights that are not negative, float64; 1 each when none are given."""
+    array = np.ones(n) if weights is None else np.asarray(weights)
     if array.shape != (n,) or array.dtype.kind not in "fiub":
         raise DataError(f"weights: expected {n} numbers, one per transition, got {array.dtype}{array.shape}")
     array = np.array(array, np.float64)
@@ -275,7 +232,8 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
     return array
 
 
-def _check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
+def check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
+    """Columns of n numbers or texts, as float64, int64, bool or text."""
     result = {}
     for name, column in info.items():
         array = np.asarray(column)
@@ -287,7 +245,8 @@ def _check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     return result
 
 
-def _check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy made of JSON values alone."""
     try:
         return json.loads(json.dumps(dict(metadata), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spare.data.columns import positions_within
 from spare.data.experience import Experience
 
 
@@ -45,7 +46,7 @@ def round_up(count: int) -> int:
     return size * 3 // 4 if size >= 4 and size * 3 // 4 >= count else size
 
 
-def batches(experience: Experience, cells: int) -> Iterator[Batch]:
+def batches(experience: Experience, cells: int = 1 << 18) -> Iterator[Batch]:
     """Batches of at most `cells` padded objects each, smallest scenes first, covering every transition once."""
     counts = experience.counts
     capacity = np.array([round_up(int(count)) for count in counts], np.int64)
@@ -88,9 +89,3 @@ def pad(experience: Experience, rows: np.ndarray, size: int) -> Batch:
         lengthen(experience.parameters, 0),
     )
     return Batch(scene, spread(experience.next_values), index)
-
-
-def positions_within(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ..., c0 - 1, 0, 1, ..., c1 - 1, ...: positions within groups."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -1,4 +1,4 @@
-"""Long tables: one row per transition and object, for people with pandas or polars.
+"""Long tables: one row per transition and object, as pandas, polars, pyarrow or a dictionary of columns.
 
 Columns: `transition`, `object`, one per property, `next_<property>` for each property that can change, `action`,
 one per role (holding the id of that object), one per action parameter, and optionally `weight`. What belongs to
@@ -7,19 +7,21 @@ the whole transition (action, roles, parameters, weight) is repeated on each of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from spare.data.experience import Experience
+from spare.data.columns import Columns
 from spare.data.intake import match_rows
 from spare.errors import DataError, UsageError
 from spare.language.domain import Domain
 from spare.language.properties import Property
 
 
-def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
-    """A pandas or polars frame in, `Experience` out; transitions in the order of their first row.
+def read_table(domain: Domain, table: Any) -> dict[str, Any]:
+    """A table as arguments of `Experience.from_arrays`; transitions in the order of their first row.
 
     `action` may be left out when the domain has one template. To match next states by id from rows in another
     order, give the next ids in a column `next_object`.
@@ -40,18 +42,16 @@ def from_table(domain: Domain, table: Any, *, drop_invalid: bool = False) -> Exp
     templates = (
         [names.index(one) if one in names else -1 for one in action.tolist()] if action.dtype.kind in "OTU" else action
     )
-    return Experience.from_arrays(
-        domain,
-        values=np.stack([_numbers(columns[name], name) for name in domain.property_names], 1),
-        next_values=_next_values(domain, columns, offsets),
-        offsets=offsets,
-        ids=columns["object"],
-        action=action,
-        objects=_objects(domain, columns, np.asarray(templates), offsets),
-        parameters=_parameters(domain, columns, np.asarray(templates), offsets),
-        weights=_shared(columns, "weight", offsets) if "weight" in columns else None,
-        drop_invalid=drop_invalid,
-    )
+    return {
+        "values": np.stack([_numbers(columns[name], name) for name in domain.property_names], 1),
+        "next_values": _next_values(domain, columns, offsets),
+        "offsets": offsets,
+        "ids": columns["object"],
+        "action": action,
+        "objects": _objects(domain, columns, np.asarray(templates), offsets),
+        "parameters": _parameters(domain, columns, np.asarray(templates), offsets),
+        "weights": _shared(columns, "weight", offsets) if "weight" in columns else None,
+    }
 
 
 def _next_values(domain: Domain, columns: dict[str, np.ndarray], offsets: np.ndarray) -> np.ndarray:
@@ -85,11 +85,9 @@ def _check_names(domain: Domain) -> None:
 
 
 def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
-    """The columns that the domain asks for, as arrays; missing ones are named."""
+    """The columns that the domain asks for, as arrays of one length; missing ones are named."""
     _check_names(domain)
-    if not hasattr(table, "columns"):
-        raise DataError(f"from_table: expected a pandas or polars frame, got {type(table).__name__}")
-    present = [str(name) for name in table.columns]
+    present = _names(table)
     needed = [
         "transition",
         "object",
@@ -103,10 +101,34 @@ def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     missing = [name for name in needed if name not in present]
     if missing:
         raise DataError(f"table: columns missing: {', '.join(missing)}; it has {', '.join(present)}")
-    if not len(table):
-        raise DataError("table: it has no rows")
     optional = [name for name in ("action", "weight", "next_object") if name in present and name not in needed]
-    return {name: np.asarray(table[name]) for name in (*needed, *optional)}
+    columns = {name: _array(table, name) for name in (*needed, *optional)}
+    rows = len(columns["transition"])
+    for name, column in columns.items():
+        if column.shape != (rows,):
+            raise DataError(f"table: column {name!r} has shape {column.shape}, column 'transition' has {rows} rows")
+    if not rows:
+        raise DataError("table: it has no rows")
+    return columns
+
+
+def _names(table: Any) -> list[str]:
+    """The names of a table's columns."""
+    if isinstance(table, pa.Table):
+        return table.column_names
+    if isinstance(table, Mapping) or hasattr(table, "columns"):
+        return [str(name) for name in (table if isinstance(table, Mapping) else table.columns)]
+    raise DataError(
+        "from_table: expected a pandas or polars frame, a pyarrow table or a dictionary of columns, "
+        f"got {type(table).__name__}"
+    )
+
+
+def _array(table: Any, name: str) -> np.ndarray:
+    try:
+        return np.atleast_1d(np.asarray(table[name]))
+    except (KeyError, ValueError) as error:  # two columns of one name; lists of different lengths
+        raise DataError(f"table: column {name!r} is not a list of values: {error}") from error
 
 
 def _numbers(column: np.ndarray, name: str) -> np.ndarray:
@@ -161,33 +183,43 @@ def _parameters(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarr
     return result
 
 
-def to_table(experience: Experience, library: str) -> Any:
-    """The long table of an experience, as a `pandas` or `polars` frame."""
-    domain, counts = experience.domain, experience.counts
+def write_table(domain: Domain, columns: Columns, library: str) -> Any:
+    """The long table of an experience, as `library` (pandas, polars, pyarrow or dict) has it."""
     _check_names(domain)
-    owner = np.repeat(np.arange(len(experience)), counts)
-    data: dict[str, Any] = {"transition": owner, "object": experience.ids}
+    owner = columns.owner
+    data: dict[str, np.ndarray] = {"transition": owner, "object": columns.ids}
     for column, prop in enumerate(domain.properties):
-        data[prop.name] = experience.values[:, column]
+        data[prop.name] = columns.values[:, column]
         if not prop.static:
-            data[f"next_{prop.name}"] = experience.next_values[:, column]
-    data["action"] = np.array([a.name for a in domain.actions], object)[experience.action][owner]
+            data[f"next_{prop.name}"] = columns.next_values[:, column]
+    data["action"] = np.array([a.name for a in domain.actions], object)[columns.action][owner]
     for index, template in enumerate(domain.actions):
-        rows = experience.action == index
+        rows = columns.action == index
         for position, role in enumerate(template.objects):
-            named = experience.ids[experience.offsets[:-1] + experience.objects[:, position]][owner]
-            held = data.get(role, np.zeros(len(owner), experience.ids.dtype))
+            named = columns.ids[columns.offsets[:-1] + columns.objects[:, position]][owner]
+            held = data.get(role, np.zeros(len(owner), columns.ids.dtype))
             data[role] = np.where(rows[owner], named, held)
         for position, name in enumerate(template.parameters):
             held = data.get(name, np.zeros(len(owner), np.float32))
-            data[name] = np.where(rows[owner], experience.parameters[owner, position], held)
-    data["weight"] = experience.weights[owner]
-    if library == "pandas":
-        import pandas
+            data[name] = np.where(rows[owner], columns.parameters[owner, position], held)
+    data["weight"] = columns.weights[owner]
+    return _converted(data, library)
 
-        return pandas.DataFrame(data)
-    if library == "polars":
-        import polars
 
-        return polars.DataFrame(data)
-    raise UsageError(f"to_table: library is 'pandas' or 'polars', got {library!r}")
+def _converted(data: dict[str, np.ndarray], library: str) -> Any:
+    if library == "dict":
+        return data
+    if library == "pyarrow":
+        return pa.table(data)
+    try:
+        if library == "pandas":
+            import pandas
+
+            return pandas.DataFrame(data)
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(data)
+    except ImportError as error:
+        raise UsageError(f"to_table: {library} is not installed; install it, or use library='pyarrow'") from error
+    raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {library!r}")

@@ -1,8 +1,8 @@
 """Files that are whole or not there: write beside, flush to disk, then rename over the final name.
 
-A process that is killed while it writes leaves its temporary file behind. The writer holds a lock on it, which the
-system lets go of when the process ends, whatever way; so the next write to the same name knows which temporary
-files belong to nobody any more, and removes them.
+A process that is killed while it writes leaves its temporary file behind. A writer holds a lock on its file, which the
+system releases when the process ends in any way. So the next write to the same name can tell which temporary files
+are left over, and removes them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     """A temporary path that becomes `path` when the block ends well, and vanishes when it does not.
 
     The file and its folder are flushed to disk before and after the rename, so that after a crash `path` holds
-    either the old content or the new. Trouble with the file system is raised as a `FileError`. A new file has the
-    permissions of the one it replaces; a link is replaced by the file, and what it points to is left alone.
+    either the old content or the new. Errors of the file system are raised as `FileError`. A new file has the
+    permissions of the one it replaces; a link is replaced by the file, and its target is left alone.
     """
     final = pathlib.Path(path)
     if not os.path.isdir(final.parent):
@@ -43,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         yield temporary
         os.fsync(handle)
         if not os.path.samestat(os.fstat(handle), os.lstat(temporary)):
-            raise FileError(f"{final}: not written: somebody has put another file in the place of {temporary.name}")
+            raise FileError(f"{final}: not written: another process has replaced {temporary.name}")
         os.replace(temporary, final)
         _flush_folder(final.parent)
     except OSError as error:
@@ -70,18 +70,18 @@ def _create(final: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 
 def _locked(handle: int) -> bool:
-    """Take the lock that tells a living writer from a dead one; False if a sweeper was faster."""
+    """Take the lock that shows that the writer lives; False if a sweeper was faster."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks: nothing is ever swept there
-        return True
+        pass
     return True
 
 
 def _mode(final: pathlib.Path) -> int | None:
-    """The permissions of the file that is there, or None."""
+    """The permissions of the file that is to be replaced, or None."""
     try:
         facts = os.lstat(final)
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def _flush_folder(path: pathlib.Path) -> None:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """An existing file, open for reading; a folder, a pipe or a device is refused and not waited for."""
+    """An existing file, open for reading; folders, pipes and devices are refused at once."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it

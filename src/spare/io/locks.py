@@ -1,8 +1,8 @@
 """Folders of unfinished work: each belongs to one process at a time, and holds nothing but that work's own files.
 
-The owner holds a lock on the file `lock`, which the system lets go of when the process ends, whatever way. The folder's
-name is made from the name of an output (`model.spare.run`), so a folder of the user's may have it already: one with
-anything else in it is refused, and only files of our own are ever removed.
+The owner holds a lock on the file `lock`, which the system releases when the process ends in any way. The folder is
+named after an output (`model.spare.run`), and the user may have a folder of that name: one that holds anything else is
+refused, and only files that a run has written are ever removed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TORN = r"\..+\.[0-9a-f]{12}\.tmp"
 
 
 class BusyError(FileError):
-    """Another living process holds the folder; its number is `owner`, or `unknown`."""
+    """Another running process holds the folder; `owner` is its number, or `unknown`."""
 
     def __init__(self, folder: pathlib.Path, owner: str) -> None:
-        super().__init__(f"{folder}: process {owner} is at work here")
+        super().__init__(f"{folder}: process {owner} is using this folder")
         self.owner = owner
 
 
@@ -37,11 +37,11 @@ class Folder:
         self.path, self._ours, self._lock = path, ours, lock
 
     def sweep(self) -> None:
-        """Remove what a killed owner was writing: nobody else writes here now."""
+        """Remove the temporary files of an owner that was killed."""
         self._remove(re.compile(TORN))
 
     def clear(self) -> None:
-        """Remove the work's files, and the folder itself; what is not ours stays, and so does the folder then."""
+        """Remove the work's files, and then the folder if nothing else is in it."""
         with contextlib.suppress(OSError):
             self._remove(self._ours)
             self.path.joinpath(LOCK).unlink()
@@ -53,18 +53,18 @@ class Folder:
                 self.path.joinpath(name).unlink()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Give up the lock."""
         os.close(self._lock)
 
 
 def take(path: pathlib.Path, ours: str) -> Folder:
-    """Hold a folder, made if it is not there, whose files are called as the pattern `ours` says.
+    """Hold a folder, created if necessary, whose files have names that match the pattern `ours`.
 
-    Raises `BusyError` if another process has it, and `FileError` if it cannot be used or holds anything else.
+    Raises `BusyError` if another process holds it, and `FileError` if it cannot be used or holds other files.
     """
     names = re.compile(f"{LOCK}|{TORN}|{ours}")
     for _ in range(100):
-        with _told(path):
+        with _os_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             _check(path, names)
         try:
@@ -75,11 +75,11 @@ def take(path: pathlib.Path, ours: str) -> Folder:
             _sign(lock)
             return Folder(path, names, lock)
         os.close(lock)  # the lock of a folder that its last owner has removed
-    raise FileError(f"{path}: cannot be used as a run folder: it vanishes again and again")
+    raise FileError(f"{path}: cannot be used as a run folder: other processes keep removing it")
 
 
 def hold(path: pathlib.Path) -> int:
-    """The lock of a folder that stays, with all that is in it; closing it lets go."""
+    """The lock of a folder whose content is kept; closing the handle releases it."""
     try:
         lock = _open(path)
     except BusyError as error:
@@ -91,14 +91,14 @@ def hold(path: pathlib.Path) -> int:
 
 
 def _sign(lock: int) -> None:
-    """Write down whose it is, for people."""
+    """Write the number of this process, for people."""
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
 
 
 @contextlib.contextmanager
-def _told(path: pathlib.Path) -> Iterator[None]:
-    """Trouble with the file system as a sentence."""
+def _os_errors(path: pathlib.Path) -> Iterator[None]:
+    """Errors of the file system as `FileError`."""
     try:
         yield
     except OSError as error:
@@ -108,21 +108,21 @@ def _told(path: pathlib.Path) -> Iterator[None]:
 
 
 def _check(path: pathlib.Path, names: re.Pattern[str]) -> None:
-    """Refuse a folder that somebody keeps other things in; ours has a lock before it has anything else."""
+    """Refuse a folder that holds other files; one of ours has a lock before it has anything else."""
     with contextlib.suppress(FileNotFoundError):  # just removed by its last owner
         found = sorted(os.listdir(path))
         other = [name for name in found if not names.fullmatch(name)] or (found if LOCK not in found else [])
         if other:
             raise FileError(
-                f"{path}: cannot be used as a run folder: it holds {other[0]!r}, which no run has put there; "
+                f"{path}: cannot be used as a run folder: it holds {other[0]!r}, which no run has written; "
                 "move that folder away, or choose another name for the output"
             )
 
 
 def _open(path: pathlib.Path) -> int:
-    """The lock file, locked; never one that has another name as well, which would be somebody's file."""
+    """The lock file, locked; never one with a second name, which would be a file of the user's."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with _told(path):
+    with _os_errors(path):
         lock = os.open(path / LOCK, flags, 0o644)
     try:
         facts = os.fstat(lock)
@@ -140,7 +140,7 @@ def _open(path: pathlib.Path) -> int:
 
 
 def _same(handle: int, path: pathlib.Path) -> bool:
-    """Whether an open file is still the one under that name: its last holder may have removed the folder."""
+    """Whether an open file is still the one of that name: its last owner may have removed the folder."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle), os.stat(path))
     return False

@@ -1,12 +1,12 @@
-"""What a model file says about itself: a JSON manifest, checked for form without the domain, migrated when old.
+"""The JSON manifest of a model file, checked for form without the domain.
 
-    format       4; a newer one is refused, an older one is migrated step by step
-    check        16 hex digits of a SHA-256 over the rest of the manifest and every tensor (from format 2 on)
+    format       1; a newer one is refused
+    check        16 hex digits of a SHA-256 over the rest of the manifest and every tensor
     domain       the domain's schema with the references that are used
     fingerprint  of the domain
     resolutions  of every property that can change
-    rules        action, gamma, delta, targets, inputs, framed, ignores, adds, surprises, together, predictor;
-                 numbers are in tensors `rule.<k>.<name>`
+    rules        `RuleSpec.to_json`, whether it has outliers and a copula, and a description of its predictor; numbers
+                 are in tensors `rule.<k>.<name>`
     provenance   versions, seed, preset, fingerprint of the data
 
 This module does not need JAX, so that a file can be inspected at once.
@@ -14,36 +14,30 @@ This module does not need JAX, so that a file can be inspected at once.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from spare.errors import DefinitionError, FileError
 from spare.io import strictjson, tensors
-from spare.io.schemas import check_schema, damaged, entry, listed
+from spare.io.schemas import check_format, check_schema, damaged, entry, listed
 from spare.names import check_identifier, check_label
 
-FORMAT = 4
-SEALED = 2
-"""The first format with a check over its content."""
+FORMAT = 1
 MOST_RULES = 1024
 MOST_POINTERS = 64
-MOST_LAYERS = 64
 MOST_ENTRIES = 1 << 16
-PREDICTORS = {"gaussian-mlp": ("mean", "variance"), "gaussian-residual": ("both",)}
-"""The networks of each kind of predictor: one for means and one for variances, or a residual one for both."""
 _KEY = "spare"
 _PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
 _RULE = {
     *("action", "gamma", "delta", "targets", "inputs"),
-    *("framed", "ignores", "adds", "surprises", "together", "predictor"),
+    *("framed", "dropped", "extra", "outliers", "copula", "predictor"),
 }
 
 _ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
@@ -51,60 +45,12 @@ _ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
 
 Manifest = dict[str, Any]
 Tensors = Mapping[str, np.ndarray]
-Step = Callable[[Manifest], Manifest]
-
-
-def _from_format_1(manifest: Manifest) -> Manifest:
-    """Format 1 had no check over its tensors, and at first no frames."""
-    return {**manifest, "format": 2, "check": "", "rules": _with(manifest.get("rules"), framed=False)}
-
-
-def _from_format_2(manifest: Manifest) -> Manifest:
-    """Rules of format 2 used all of their inputs, and expected no surprises."""
-    return {**manifest, "format": 3, "rules": _with(manifest.get("rules"), ignores=[], surprises=False)}
-
-
-def _from_format_3(manifest: Manifest) -> Manifest:
-    """Rules of format 3 saw sets by the aggregators of their references, and each value for itself."""
-    return {**manifest, "format": 4, "rules": _with(manifest.get("rules"), adds=[], together=False)}
-
-
-def _with(rules: Any, **more: Any) -> Any:
-    """Rules with entries that older ones lack; what is not a list of rules stays as it is, to be refused later."""
-    if not isinstance(rules, list):
-        return rules
-    return [{**more, **rule} if isinstance(rule, dict) else rule for rule in rules]
-
-
-STEPS: dict[int, Step] = {1: _from_format_1, 2: _from_format_2, 3: _from_format_3}
-"""How to get from each old format to the next one."""
-
-
-def migrate(manifest: Manifest, steps: Mapping[int, Step] = STEPS, to: int = FORMAT) -> Manifest:
-    """The manifest in today's format; a newer one, and one too old, is refused with a sentence."""
-    version = manifest.get("format")
-    if type(version) is not int:
-        raise damaged("it does not say which format it has")
-    if version > to:
-        raise FileError(
-            f"written by a newer SPARE (format {version}, this one reads up to {to}); "
-            "install a newer version to read it"
-        )
-    while manifest["format"] < to:
-        if manifest["format"] not in steps:
-            raise FileError(f"written in format {manifest['format']}, which this SPARE cannot read any more")
-        manifest = steps[manifest["format"]](manifest)
-    return manifest
 
 
 def digest(manifest: Manifest, arrays: Tensors) -> str:
     """16 hex digits over everything in the file except themselves."""
-    told = {key: value for key, value in manifest.items() if key != "check"}
-    total = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
-    for name in sorted(arrays):
-        total.update(f"{name}{arrays[name].shape}".encode())
-        total.update(np.ascontiguousarray(arrays[name]).data)
-    return total.hexdigest()[:16]
+    stated = {key: value for key, value in manifest.items() if key != "check"}
+    return tensors.digest(arrays, json.dumps(stated, sort_keys=True).encode())
 
 
 def encode(manifest: Manifest, arrays: dict[str, np.ndarray]) -> bytes:
@@ -122,9 +68,8 @@ def decode(data: bytes) -> tuple[Manifest, dict[str, np.ndarray]]:
     manifest = strictjson.parse(metadata[_KEY], "its manifest")
     if not isinstance(manifest, dict):
         raise damaged("it is not an object")
-    written = manifest
-    manifest = migrate(manifest)
-    if written["format"] >= SEALED and written.get("check") != digest(written, arrays):
+    check_format(manifest, FORMAT)
+    if manifest.get("check") != digest(manifest, arrays):
         raise FileError("damaged: its content does not agree with its check sum; copy or download it again")
     for name, array in arrays.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
@@ -142,7 +87,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Manifest, dict[str, np.ndarray]]
 
 
 def check_manifest(value: Any) -> Manifest:
-    """The manifest, if every part has the form it should; what it means is for the domain to say."""
+    """The manifest, if every part has the form it should; whether it fits a domain is checked when it is loaded."""
     try:
         return _check(entry(value, "the manifest", _PARTS))
     except DefinitionError as error:
@@ -164,7 +109,7 @@ def _check(manifest: Manifest) -> Manifest:
 
 def _check_resolutions(value: Any) -> None:
     if not isinstance(value, dict):
-        raise damaged("resolutions are not told by property")
+        raise damaged("the resolutions are not listed by property")
     for name, number in value.items():
         check_identifier("property", name)
         if not _positive(number):
@@ -183,30 +128,21 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for name in ("targets", "inputs"):
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
-    for name in ("ignores", "adds"):
+    for name in ("dropped", "extra"):
         for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
             if not isinstance(one, str) or not _ENTRY.fullmatch(one):
-                raise damaged(f"{label}: an input that it {name} is called {str(one)[:64]!r}")
-    for name in ("framed", "surprises", "together"):
+                raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
+    for name in ("framed", "outliers", "copula"):
         if not isinstance(rule[name], bool):
             raise damaged(f"{label}: {name!r} is neither true nor false")
     _check_predictor(label, rule["predictor"])
 
 
 def _check_predictor(label: str, value: Any) -> None:
-    net = entry(value, f"{label}, predictor", {"kind", "activations", "layers"})
-    if not isinstance(net["kind"], str) or net["kind"] not in PREDICTORS:
-        raise FileError(f"{label}: unknown kind of predictor {str(net['kind'])[:64]!r}")
-    wanted = len(PREDICTORS[net["kind"]])
-    if (
-        len(listed(net["activations"], f"{label}, activations")) != wanted
-        or len(listed(net["layers"], f"{label}, layers")) != wanted
-    ):
-        raise damaged(f"{label}: a predictor of this kind has {wanted} network{'s' * (wanted > 1)}")
-    for activation, layers in zip(net["activations"], net["layers"], strict=True):
-        check_identifier("activation", activation)
-        if type(layers) is not int or not 1 <= layers <= MOST_LAYERS:
-            raise damaged(f"{label}: a network of {str(layers)[:32]!r} layers")
+    """A kind of predictor and what it says of itself; the class that is registered for the kind checks the rest."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise damaged(f"{label}: its predictor has no kind")
+    check_label("predictor", value["kind"])
 
 
 def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:
@@ -222,7 +158,7 @@ def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:
 
 
 def _check_provenance(value: Any, rules: int) -> None:
-    """JSON values; shares of rules, which are shown, must be what they seem."""
+    """JSON values; the shares of rules, which are shown to people, must be shares."""
     if not isinstance(value, dict):
         raise damaged("the provenance is not an object")
     for one in listed(value.get("rules", []), "provenance, rules", rules):

@@ -1,4 +1,4 @@
-"""A domain as a file tells it (`Domain.schema`): checked for form without the domain, and compared with one.
+"""The schema of a domain in a file (`Domain.schema`): checked for form without the domain, and compared with one.
 
 Files name things and never hold code. Every name in a checked schema is safe to print.
 """
@@ -18,6 +18,18 @@ _KINDS = {"properties": "property", "actions": "action", "references": "referenc
 def damaged(text: str) -> FileError:
     """The error for a manifest or header that does not have the form it should."""
     return FileError(f"its manifest is damaged: {text}")
+
+
+def check_format(header: dict[str, Any], newest: int) -> None:
+    """Refuse a header that states no format, or one that this version does not know."""
+    version = header.get("format")
+    if type(version) is not int or version < 1:
+        raise damaged("it does not say which format it has")
+    if version > newest:
+        raise FileError(
+            f"written by a newer SPARE (format {version}, this one reads up to {newest}); "
+            "install a newer version to read it"
+        )
 
 
 def listed(value: Any, what: str, most: int = MOST) -> list[Any]:
@@ -96,12 +108,12 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any], kind: str) -> list
     ]
     for name in there:
         if name in here and there[name] != here[name]:
-            keys = [key for key in there[name] if there[name][key] != here[name].get(key)]
-            tell = [
-                f"{key} {_told(there[name][key])} in the file, {_told(here[name].get(key))} in the domain"
-                for key in keys
+            changes = [
+                f"{key} {_text(value)} in the file, {_text(here[name].get(key))} in the domain"
+                for key, value in there[name].items()
+                if value != here[name].get(key)
             ]
-            found.append(f"{one} {name!r} is different: {'; '.join(tell)}")
+            found.append(f"{one} {name!r} is different: {'; '.join(changes)}")
     if kind != "references":
         found += [f"{one} {name!r} of the domain is not in the file" for name in here if name not in there]
         if not found and list(there) != list(here):
@@ -109,5 +121,5 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any], kind: str) -> list
     return found
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return ", ".join(map(shown, value)) or "none" if isinstance(value, list) else shown(value)

@@ -1,7 +1,7 @@
-"""JSON from files that others made: bounded in size and depth, every key once, no NaN; the writer keeps to the same.
+"""JSON from untrusted files: bounded in size and depth, every key once, no NaN; the writer keeps the same rules.
 
 Python's own reader takes the last of two equal keys, reads NaN, and nests as deep as its stack allows. A file that
-means different things to different readers is damaged or made to deceive, so all of that is refused here.
+means different things to different readers is damaged or made to deceive, so it is refused here.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -47,12 +47,7 @@ class Action:
             )
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Thing = TypeVar("_Thing", bound=_Named)
+_Thing = TypeVar("_Thing", Property, Reference, Action)
 
 
 class Domain:

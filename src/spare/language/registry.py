@@ -1,50 +1,65 @@
-"""SPARE's own domains by name: a fixed table, so that nothing in a file can name code to import.
+"""Domains by name, so that a data or model file finds its own: registered by a program, or installed with a package.
 
-A user's domain is named by the user, on the command line: `--domain package.module:domain`.
+A package offers domains as entry points of the group `spare.domains`:
+
+    [project.entry-points."spare.domains"]
+    push = "spare.lab.worlds.push:domain"
+
+A file holds a name and nothing else. The name is looked up among registered domains and installed packages, never
+imported, so no file can name code; a folder that merely lies on the path (such as the current one) does not count.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
+import functools
+import importlib.metadata
+import site
+import sysconfig
 
-from spare.errors import UsageError
+from spare.errors import DefinitionError
 from spare.language.domain import Domain
 
-_BUILTIN = {"push": "spare.lab.worlds.push", "queue": "spare.lab.worlds.queue"}
+GROUP = "spare.domains"
+_registered: dict[str, Domain] = {}
 
 
-def builtin_domain(name: str) -> Domain | None:
-    """The domain that SPARE ships under this name, or None."""
-    module = _BUILTIN.get(name)
-    return importlib.import_module(module).domain if module else None
+def register(domain: Domain) -> Domain:
+    """Make a domain known by its name in this process, and return it; it comes before an installed one."""
+    _registered[domain.name] = domain
+    return domain
+
+
+def find_domain(name: str) -> Domain | None:
+    """The domain that is registered or installed under this name, or None."""
+    if name in _registered or name not in _installed():
+        return _registered.get(name)
+    found = _installed()[name].load()
+    if not isinstance(found, Domain) or found.name != name:
+        raise DefinitionError(f"the entry point {name!r} of {GROUP} is not a domain of that name: {found!r}")
+    return found
+
+
+def domain_names() -> tuple[str, ...]:
+    """The names that `find_domain` knows, sorted; nothing is imported to find out."""
+    return tuple(sorted({*_registered, *_installed()}))
 
 
 def ships(name: str) -> bool:
-    """Whether SPARE has a domain of this name; nothing is imported to find out."""
-    return name in _BUILTIN
+    """Whether `find_domain` knows this name; nothing is imported to find out."""
+    return name in _registered or name in _installed()
 
 
-def named_domain(text: str | None) -> Domain | None:
-    """`package.module:attribute` (or a shipped name) as given by a user; None stays None."""
-    if text is None:
-        return None
-    shipped = builtin_domain(text)
-    if shipped is not None:
-        return shipped
-    module, colon, attribute = text.partition(":")
-    if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"--domain {text!r}: write it as package.module:domain, or one of {', '.join(_BUILTIN)}")
-    if os.getcwd() not in sys.path:
-        # A domain.py beside the data is the common case; last, so that no file there stands in for a package.
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, SyntaxError) as error:
-        raise UsageError(f"--domain {text!r}: cannot import {module!r}: {error}") from error
-    except AttributeError as error:
-        raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}") from error
-    if not isinstance(found, Domain):
-        raise UsageError(f"--domain {text!r}: that is a {type(found).__name__}, not a spare.Domain")
+@functools.cache
+def _installed() -> dict[str, importlib.metadata.EntryPoint]:
+    """The entry points of installed packages; a name that two of them claim is an error."""
+    places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    places += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found: dict[str, importlib.metadata.EntryPoint] = {}
+    for package in importlib.metadata.distributions(path=list(dict.fromkeys(places))):
+        for entry in package.entry_points.select(group=GROUP):
+            if found.setdefault(entry.name, entry).value != entry.value:
+                raise DefinitionError(
+                    f"domain {entry.name!r} is offered as {found[entry.name].value} and as {entry.value}; "
+                    "uninstall one of the two packages"
+                )
     return found

@@ -13,8 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from spare.data.columns import positions_within
 from spare.data.experience import Experience
-from spare.data.scene import Batch, Scene, positions_within
+from spare.data.scene import Batch, Scene, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
 from spare.learning.programs import PROGRAMS
@@ -52,7 +53,7 @@ class Bindings:
         self.action = action
         self._batches: list[tuple[Batch, np.ndarray]] = []
         self._masks: dict[Expression, np.ndarray] = {}
-        for batch in experience.batches():
+        for batch in batches(experience):
             chosen = batch.index[batch.index >= 0]
             counts = experience.counts[chosen]
             self._batches.append((batch, np.repeat(experience.offsets[chosen], counts) + positions_within(counts)))

@@ -12,7 +12,6 @@ model.spare.run/         the process that holds `lock` owns the folder; the syst
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pathlib
 from typing import Any, NamedTuple
@@ -51,7 +50,7 @@ class TrainingCache:
         except FileError:
             return None
         description = metadata.get("description", "")
-        if metadata.get("check") != _digest(arrays, description):
+        if metadata.get("check") != tensors.digest(arrays, description.encode()):
             return None
         self.reused += 1
         return Kept({name: array.copy() for name, array in arrays.items()}, json.loads(description))
@@ -59,7 +58,7 @@ class TrainingCache:
     def put(self, key: str, kept: Kept) -> None:
         """Keep a finished training: whole or not at all."""
         description = json.dumps(kept.description)
-        metadata = {"check": _digest(kept.arrays, description), "description": description}
+        metadata = {"check": tensors.digest(kept.arrays, description.encode()), "description": description}
         with replacing(self.folder / f"{key}.safetensors") as target:
             target.write_bytes(tensors.encode(kept.arrays, metadata))
 
@@ -71,14 +70,6 @@ class TrainingCache:
         if finished:
             self._held.clear()
         self._held.release()
-
-
-def _digest(arrays: dict[str, np.ndarray], description: str) -> str:
-    total = hashlib.sha256(description.encode())
-    for name in sorted(arrays):
-        total.update(f"{name}{arrays[name].shape}".encode())
-        total.update(np.ascontiguousarray(arrays[name]).data)
-    return total.hexdigest()[:16]
 
 
 def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> TrainingCache:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spare.data.experience import ActionCall, State
+from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
 from spare.model.noise import DefaultNoise

@@ -20,14 +20,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from spare.data.checks import check_call, check_state
-from spare.data.experience import ActionCall, Experience, State
-from spare.data.scene import Batch, Scene, positions_within, round_up
+from spare.data.columns import positions_within
+from spare.data.experience import Experience
+from spare.data.scene import Batch, Scene, batches, round_up
+from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError, FileError, SpareError
 from spare.io import manifest as manifests
 from spare.io.atomic import replacing
 from spare.io.schemas import differences
 from spare.language.domain import Domain
-from spare.language.registry import builtin_domain
+from spare.language.registry import find_domain
 from spare.model.distributions import RuleDistribution, firing, mix_rules, rule_weights
 from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_model
 from spare.model.noise import DefaultNoise
@@ -242,7 +244,7 @@ class Model(eqx.Module):
     def _each(self, experience: Experience, function: Callable[..., Any]) -> Iterator[tuple[Batch, Any]]:
         if experience.domain.fingerprint != self.domain.fingerprint:
             raise DataError(f"the model knows {self.domain!r}, the data belong to {experience.domain!r}")
-        for batch in experience.batches():
+        for batch in batches(experience):
             yield batch, function(self, batch)
 
     def __str__(self) -> str:
@@ -320,7 +322,7 @@ def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
 def _domain_of(manifest: dict[str, Any], domain: Domain | None) -> Domain:
     """The domain that was given or that is registered, if the file fits it; what does not fit is named."""
     schema = manifest["domain"]
-    chosen = domain if domain is not None else builtin_domain(schema["name"])
+    chosen = domain if domain is not None else find_domain(schema["name"])
     if chosen is None:
         raise FileError(f"it needs the domain {schema['name']!r}: pass domain=..., or --domain MODULE:NAME")
     own = chosen.schema()

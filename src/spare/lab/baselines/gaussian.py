@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spare.data.checks import check_call, check_state
-from spare.data.experience import ActionCall, Experience, State
+from spare.data.experience import Experience
+from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
 from spare.language.frames import FrameColumns, FramePose, from_frame, variances_from_frame

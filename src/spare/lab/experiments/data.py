@@ -87,7 +87,7 @@ def _length(path: pathlib.Path) -> int:
     """How many pushes a file has; a damaged one has none, and is made again."""
     if not path.is_file():
         return 0
-    from spare.data.parquet import describe
+    from spare.io.parquet import describe
 
     try:
         return sum(group.rows for group in describe(path)[1])

@@ -71,10 +71,12 @@ class World:
             raise UsageError(f"{self.name}: samples >= 1, seed >= 0 and {low} to {high} objects are needed")
         made = [self._sample(np.random.default_rng([seed, i]), objects) for i in range(samples)]
         columns = {name: [one[name] for one in made] for name in made[0]}
+        arrays: dict[str, Any] = {name: np.concatenate(columns[name]) for name in ("values", "next_values", "ids")}
         return Experience.from_arrays(
             self.domain,
-            **{name: np.concatenate(columns[name]) for name in ("values", "next_values", "ids")},
-            **{name: np.stack(columns[name]) for name in ("objects", "parameters")},
+            **arrays,
+            objects=np.stack(columns["objects"]),
+            parameters=np.stack(columns["parameters"]),
             offsets=np.cumsum([0] + [len(one) for one in columns["values"]]),
             action=np.zeros(samples, np.int64),
             info={"moved": np.array(columns["moved"], np.int64)},

@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_nothing_under_the_final_name(tmp_path):
     """The kernel refuses to write more than a few bytes, as it does when a disk is full."""
     code = (
         "import resource, sys; from spare.lab.worlds import push; import spare\n"
-        "import spare.lab.worlds.push.generation, spare.data.parquet\n"
+        "import spare.lab.worlds.push.generation, spare.data.files\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "try: push.generate(30, out=sys.argv[1])\n"
         "except spare.FileError as error: print(error); sys.exit(2)\n"

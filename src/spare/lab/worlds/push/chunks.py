@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Chunk:
 
     start: int
     stop: int
-    columns: dict[str, np.ndarray]
+    columns: dict[str, Any]
     info: dict[str, np.ndarray]
     rejects: dict[str, int]
 
@@ -50,7 +51,7 @@ def make_chunk(settings: Settings, start: int, stop: int) -> Chunk:
     return Chunk(start, stop, columns_of(samples), info, rejects)
 
 
-def columns_of(samples: list[Sample]) -> dict[str, np.ndarray]:
+def columns_of(samples: list[Sample]) -> dict[str, Any]:
     """Flat arrays: x, y, z, width, length, height of every block, before and after, in the drawn order.
 
     A block's id says what it is: 0 is the target, 1, 2, ... stand on it bottom up, the rest are extra.

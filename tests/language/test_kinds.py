@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spare.language.periodic import nearest_images, show, shown_names, wrapped
 
 import spare
 from spare.lab.baselines.flat import PETS, fit_flat
 from spare.lab.baselines.graph import GraphSettings, fit_graph
-from spare.language.frames import FramePose, mirrored, to_frame
+from spare.lab.baselines.graph_data import encoded
+from spare.language.frames import FrameColumns, FramePose, from_frame, mirrored, to_frame
+from spare.language.kinds import wrapped
+from spare.language.properties import encoded_names, nearest_images
 from spare.learning.fit import make_dataset
 from spare.learning.presets import PRESETS
 from spare.testing import check_domain, check_model
 from tests.learning.helpers import quick
-from tests.rules import make_rule
+from tests.rules import fresh_predictor, make_rule
 
 TURN = 2 * math.pi
 NOISE = 0.05
@@ -77,11 +79,11 @@ def test_a_next_state_is_the_nearest_image() -> None:
     domain = world()
     before = np.array([[0.0, 0.0, 3.0], [9.0, 0.0, -3.0], [0.0, 0.0, 0.5]], np.float32)
     after = np.array([[0.0, 0.0, -3.1], [0.0, 0.0, 3.0], [0.0, 0.0, 0.6]], np.float32)
-    found = nearest_images(domain, before, after)
+    found = nearest_images(domain.properties, before, after)
     np.testing.assert_allclose(found[:, 2], [TURN - 3.1, 3.0 - TURN, 0.6], atol=1e-6)
     np.testing.assert_array_equal(found[:, :2], after[:, :2])  # positions do not come round
     assert found[2, 2] == after[2, 2]  # what is near already keeps its bits
-    assert nearest_images(domain, before, before) is before
+    assert nearest_images(domain.properties, before, before) is before
 
 
 def test_data_are_kept_as_nearest_images(tmp_path: pathlib.Path) -> None:
@@ -101,17 +103,18 @@ def test_a_network_sees_the_same_after_whole_periods() -> None:
     domain, rng = world(), np.random.default_rng(0)
     values = rng.uniform(-3, 3, (20, 3))
     turned = values + np.array([0, 0, TURN]) * rng.integers(-3, 4, (20, 1))
-    names = shown_names(domain, domain.property_names)
+    names = encoded_names(domain.properties)
     assert names == ("x", "y", "cos(yaw)", "sin(yaw)")
-    np.testing.assert_allclose(show(domain, domain.property_names, values), show(domain, domain.property_names, turned))
+    names = domain.property_names
+    np.testing.assert_allclose(encoded(domain, names, values), encoded(domain, names, turned))
     np.testing.assert_allclose(
-        show(domain, ("yaw", "x"), values), np.stack([np.cos(values[:, 2]), np.sin(values[:, 2]), values[:, 0]], 1)
+        encoded(domain, ("yaw", "x"), values), np.stack([np.cos(values[:, 2]), np.sin(values[:, 2]), values[:, 0]], 1)
     )
 
 
 @given(st.floats(-3, 3), st.floats(-2, 2), st.floats(-2, 2))
 def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> None:
-    columns, placed = ((0, 1), (2,)), FramePose(np.array([x, y, 0.0]), np.array(heading))
+    columns, placed = FrameColumns(((0, 1),), (), ((2,),)), FramePose(np.array([x, y, 0.0]), np.array(heading))
     values = np.array([0.3, -0.7, 1.1])
     inside = to_frame(values, columns, placed)
     assert inside[2] == pytest.approx(1.1 - heading)
@@ -122,14 +125,14 @@ def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> N
     np.testing.assert_allclose(mirror[:2], [math.cos(mirror[2]), math.sin(mirror[2])], atol=1e-9)
 
 
-def test_rule_and_extractor_see_the_same() -> None:
+def test_rule_and_dataset_see_the_same() -> None:
     data = vanes(world(), 40, 3)
     shell = spare.Shell(1).extend(spare.Pointer("nearest", (0,)))
     dataset = make_dataset(data, "push", PRESETS["default"])
     table = dataset.matrix(shell, shell)
     phi = fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 3))
     rule = make_rule(data.domain, "push", shell, phi, np.ones(3), targets="change", framed=True)
-    assert rule.input_names == dataset.input_names(shell)
+    assert rule.input_names == dataset.layout(shell).names
     model = spare.Model(data.domain, [rule], np.ones(3))
     for i in range(0, 40, 7):
         answer = model.predict(data.states[i], data.actions[i]).rules[0]
@@ -184,10 +187,10 @@ def test_model_file(tmp_path: pathlib.Path) -> None:
     domain = world()
     phi = fresh_predictor(jax.random.key(0), 1 + 8 + 4, (1, 3))
     rule = make_rule(domain, "push", spare.Shell(1), phi, np.ones(3), framed=True)
-    assert rule.targets == ("absolute", "absolute", "change")
+    assert rule.spec.targets == ("absolute", "absolute", "change")
     spare.Model(domain, [rule], np.ones(3)).save(tmp_path / "vanes.spare")
     again = spare.load(tmp_path / "vanes.spare", domain=domain)
-    assert again.rules[0].targets == rule.targets
+    assert again.rules[0].spec.targets == rule.spec.targets
     with pytest.raises(spare.SpareError, match="yaw"):
         spare.load(tmp_path / "vanes.spare", domain=world(None))
 
@@ -200,7 +203,7 @@ def test_a_period_is_a_positive_number(period: float) -> None:
 
 def test_periodic_properties_are_predicted_as_changes() -> None:
     domain, phi = world(), fresh_predictor(jax.random.key(0), 1 + 4, (1, 3))
-    with pytest.raises(spare.DefinitionError, match="period"):
+    with pytest.raises(spare.DefinitionError, match="yaw"):
         make_rule(domain, "push", spare.Shell(1), phi, np.ones(3), targets=("change", "change", "absolute"))
 
 

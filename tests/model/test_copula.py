@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from spare.model.components import Components
 
 import spare
+from spare.language.kinds import Normal
 from spare.learning.copula import Scored, fit_copula, maximum
 from spare.learning.fit import fit, make_dataset
-from spare.learning.likelihood import RowComponents
-from spare.model.copula import Together, draw_scores, loadings, shared_log_density, together_log_density
+from spare.model.copula import OneFactorCopula, factor_log_density
+from spare.model.distributions import Components
 from spare.model.predictors import linear_predictor
 from spare.testing import check_model
 from tests.learning.helpers import quick
@@ -64,7 +64,17 @@ def components(count: int, seed: int) -> Components:
     rng = np.random.default_rng(seed)
     shape = (2, count, 1)
     mean, variance = jnp.array(rng.normal(0, 1, shape)), jnp.array(rng.uniform(0.2, 2.0, shape))
-    return Components(jnp.ones((2, count), bool), jnp.log(jnp.array([0.5, 0.5])), mean, variance)
+    return Components(jnp.ones((2, count), bool), jnp.log(jnp.array([0.5, 0.5])), mean, variance, (Normal(),))
+
+
+def shared_log_density(score: Any, loading: Any) -> Any:
+    """The density of the common factor, by property, for the objects of one scene."""
+    return factor_log_density(score, loading, lambda part: part.sum(axis=0), lambda total: total)
+
+
+def joint_log_density(score: Any, loading: Any, apart: Any) -> Any:
+    """The whole copula of one scene."""
+    return OneFactorCopula(None, apart).log_density(score, loading)
 
 
 def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_were() -> None:
@@ -73,12 +83,12 @@ def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_we
     grid = np.linspace(-9, 9, 361)
 
     def single(value: jax.Array) -> jax.Array:
-        scaled = jnp.square(value - parts.mean) / parts.variance
+        scaled = jnp.square(value - parts.location) / parts.variance
         return jnp.log((0.5 * jnp.exp(-0.5 * scaled) / jnp.sqrt(2 * jnp.pi * parts.variance)).sum(axis=0))
 
     def joint(a: Any, b: Any) -> jax.Array:
         value = jnp.array([[a], [b]])
-        return single(value).sum() + together_log_density(parts.scores(value), loading, apart)
+        return single(value).sum() + joint_log_density(parts.scores(value), loading, apart)
 
     values = np.exp(np.asarray(jax.vmap(jax.vmap(joint, (None, 0)), (0, None))(grid, grid), np.float64))
     step = grid[1] - grid[0]
@@ -101,7 +111,7 @@ def test_gradients_of_the_density_are_those_of_finite_differences() -> None:
     score, loading = jnp.array([[0.3], [-1.2], [0.8]]), jnp.array([[0.9], [0.5], [0.0]])
 
     def density(z: jax.Array) -> jax.Array:
-        return together_log_density(z, loading, jnp.array([0.05]))
+        return joint_log_density(z, loading, jnp.array([0.05]))
 
     with jax.enable_x64(True):
         wide = score.astype(jnp.float64)
@@ -114,7 +124,7 @@ def test_gradients_of_the_density_are_those_of_finite_differences() -> None:
 
 def test_draws_have_the_common_cause_and_the_share_apart() -> None:
     loading = jnp.array([[0.9], [0.6]])
-    draw = jax.vmap(lambda key: draw_scores(key, loading, jnp.array([0.2])))
+    draw = jax.vmap(lambda key: OneFactorCopula(None, jnp.array([0.2])).draw(key, loading))
     scores = np.asarray(draw(jax.random.split(jax.random.key(0), 20_000)))[:, :, 0]
     np.testing.assert_allclose(np.cov(scores.T), [[1, 0.8 * 0.54], [0.8 * 0.54, 1]], atol=0.03)
     shared = np.asarray(jax.vmap(lambda z: shared_log_density(z[:, None], loading)[0])(scores[:2000]))
@@ -125,7 +135,7 @@ def test_one_that_goes_its_own_way_costs_no_more_than_its_share() -> None:
     """A block that falls off a stack: without the share apart it would cost tens of nats."""
     score, loading = jnp.array([[5.0], [0.0], [0.0]]), jnp.full((3, 1), 0.95)
     assert float(shared_log_density(score, loading)[0]) < -60
-    assert float(together_log_density(score, loading, jnp.array([0.05]))) >= np.log(0.05) - 1e-4
+    assert float(joint_log_density(score, loading, jnp.array([0.05]))) >= np.log(0.05) - 1e-4
 
 
 def test_loadings_and_share_of_exact_scores_are_recovered() -> None:
@@ -146,7 +156,7 @@ def test_loadings_and_share_of_exact_scores_are_recovered() -> None:
 @pytest.fixture(scope="module")
 def learned() -> tuple[spare.Model, spare.Experience]:
     """Learned from 300 transitions of the known rule, with the lists given by the search."""
-    training = {"steps": 1500, "hidden": (32,), "members": 3, "together": True}
+    training = {"steps": 1500, "hidden": (32,), "members": 3, "copula": True}
     recipe = quick(training=training, folds="auto", max_references=1)
     return fit(DOMAIN, states(300, 1), seed=0, preset=recipe).model, states(300, 2)
 
@@ -157,7 +167,7 @@ def test_loadings_are_recovered(learned: tuple[spare.Model, spare.Experience]) -
     assert rule.copula is not None
     np.testing.assert_allclose(rule.copula.loading[:, 0], LOADING[:, 0], atol=0.1)
     assert (np.asarray(rule.copula.loading)[:, 1] == 0).all()
-    assert "they move together: x " in str(learned[0])
+    assert "errors are correlated: x " in str(learned[0])
 
 
 def test_unseen_transitions_are_likelier_and_single_values_as_likely(
@@ -190,13 +200,13 @@ def test_slopes_are_finite_where_nothing_varies_and_at_the_median() -> None:
     """A variance that is resolution² has no free part; a root of 0 would have an infinite slope."""
 
     def load(variance: jax.Array) -> jax.Array:
-        together = Together(jnp.full((1, 1), 0.9), jnp.array([0.1]))
-        return loadings(together, jnp.ones((1, 2), bool), variance, jnp.array([0.5])).sum()
+        copula = OneFactorCopula(jnp.full((1, 1), 0.9), jnp.array([0.1]))
+        return copula.of_objects(jnp.ones((1, 2), bool), variance, jnp.array([0.5])).sum()
 
     slopes = np.asarray(jax.grad(load)(jnp.array([[0.25], [0.5]])))
     assert np.isfinite(slopes).all()
     assert slopes[1] > 0
-    parts = Components(jnp.ones((1, 1), bool), jnp.zeros(1), jnp.zeros((1, 1, 1)), jnp.ones((1, 1, 1)))
+    parts = Components(jnp.ones((1, 1), bool), jnp.zeros(1), jnp.zeros((1, 1, 1)), jnp.ones((1, 1, 1)), (Normal(),))
     assert float(jax.grad(lambda v: parts.scores(v).sum())(jnp.zeros((1, 1)))[0, 0]) == pytest.approx(1.0, abs=1e-4)
 
 
@@ -214,9 +224,10 @@ def test_a_large_set_keeps_its_digits_in_32_bits() -> None:
 def test_judges_that_are_too_sure_or_not_enough_are_no_common_cause(size: float) -> None:
     """Independent scores of any size: nothing moves together."""
     rng, n = np.random.default_rng(1), 60
-    centre = np.zeros((3 * n, 1, 1, 1), np.float32)
+    location = np.zeros((1, 3 * n, 1), np.float32)
     change = (size * rng.normal(size=(3 * n, 1))).astype(np.float32)
-    parts = RowComponents(change, np.ones((3 * n, 1, 1), bool), centre, np.ones_like(centre))
+    one = np.zeros(1, np.float32)
+    parts = Components(np.ones((1, 3 * n), bool), one, location, np.ones_like(location), (Normal(),))
     domain = spare.Domain(
         "dots", properties=[spare.Property("x", resolution=1e-3)], references=[], actions=[DOMAIN.actions[0]]
     )
@@ -227,7 +238,7 @@ def test_judges_that_are_too_sure_or_not_enough_are_no_common_cause(size: float)
     dataset = make_dataset(builder.build(), "tow", quick())
     table = dataset.matrix(spare.Shell(1), spare.Shell(1))
     everyone = dataclasses.replace(table, outputs=np.ones_like(table.outputs))
-    assert fit_copula(parts, dataset, everyone, np.ones(n)) is None
+    assert fit_copula(change, parts, dataset, everyone, np.ones(n)) is None
 
 
 def test_bad_numbers_are_refused() -> None:
@@ -238,5 +249,5 @@ def test_bad_numbers_are_refused() -> None:
         (LOADING[:1], APART),
         (LOADING, APART[:1]),
     ):
-        with pytest.raises(spare.DefinitionError, match="together"):
+        with pytest.raises(spare.DefinitionError, match="copula"):
             make_rule(DOMAIN, "tow", CONVOY, rule.predictor, np.zeros(2), targets="change", copula=together)

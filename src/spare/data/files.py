@@ -1,0 +1,209 @@
+"""Experience files: Parquet, one row per transition, read back bit for bit.
+
+Columns: ids, state and next_state (list<fixed_size_list<float32, P>>), action, objects, parameters, weight, and
+`info.<name>` for whatever is carried along. `spare.io.parquet` says what else is in a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spare.data.columns import Columns
+from spare.errors import DataError, FileError
+from spare.io import parquet
+from spare.io.pages import TEXT
+from spare.io.schemas import differences
+from spare.language.domain import Domain
+from spare.language.registry import find_domain
+from spare.names import shown
+
+ROW_GROUP = 4096
+LARGEST_TEXTS = 128 << 20
+"""Bytes that a column of texts may take as an array, where each takes as much room as the longest."""
+
+
+def write_file(path: str | os.PathLike[str], domain: Domain, columns: Columns) -> None:
+    """Write one file, whole or not at all."""
+    header = {"fingerprint": domain.fingerprint, "domain": domain.schema(), "metadata": dict(columns.metadata)}
+    parquet.write(path, (parquet.sealed(to_arrow(domain, part), header) for part in _row_groups(columns)))
+
+
+def _row_groups(columns: Columns) -> Iterator[Columns]:
+    """Consecutive transitions, so few at a time that each group stays small in memory."""
+    per_object = 8 * columns.values.shape[1] + TEXT
+    most, start, n = parquet.UNFOLDED // (2 * per_object), 0, len(columns.action)
+    while start < n:
+        room = int(np.searchsorted(columns.offsets, columns.offsets[start] + most, side="right")) - 1
+        stop = min(max(room, start + 1), start + ROW_GROUP, n)
+        yield columns.take(np.arange(start, stop))
+        start = stop
+
+
+def read_file(
+    path: str | os.PathLike[str], domain: Domain | None, *, whole: bool
+) -> Iterator[tuple[Domain, dict[str, Any]]]:
+    """(domain, arguments of `Experience.from_arrays`) for each row group; `whole` if all are kept in memory."""
+    with parquet.opened(path) as reader:
+        with parquet.errors_of(path):
+            found = _check_domain(reader.header, domain)
+            _check_columns(reader.schema, len(found.properties))
+            if not any(group.rows for group in reader.groups):
+                raise FileError("the file holds no transitions")
+            if whole:
+                reader.check_size(reader.groups)
+        for k in range(len(reader.groups)):
+            with parquet.errors_of(path):
+                arrays = from_arrow(found, reader.read(k))
+            yield found, {**arrays, "metadata": reader.header["metadata"]}
+
+
+def _check_domain(header: dict[str, Any], domain: Domain | None) -> Domain:
+    """The domain that was given, or the one of that name, if the file belongs to it."""
+    name = header["domain"]["name"]
+    chosen = domain if domain is not None else find_domain(name)
+    if chosen is None:
+        raise FileError(f"its domain {name!r} is not one of SPARE's own; pass domain=..., or --domain MODULE:NAME")
+    if header["fingerprint"] != chosen.fingerprint:
+        theirs, own = [p["name"] for p in header["domain"]["properties"]], chosen.schema()
+        found = [one for kind in ("properties", "actions") for one in differences(header["domain"], own, kind)]
+        raise FileError(
+            f"it belongs to domain {name!r} with properties {', '.join(theirs)}, not to {chosen.name!r} with "
+            f"{', '.join(chosen.property_names)}: {'; '.join(found[:4]) or 'the names differ'}"
+        )
+    return chosen
+
+
+def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
+    """One row per transition."""
+    offsets = pa.array(columns.offsets, pa.int32())
+    width = len(domain.properties)
+
+    def nested(values: np.ndarray) -> pa.Array:
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1), pa.float32())
+        return pa.ListArray.from_arrays(offsets, pa.FixedSizeListArray.from_arrays(flat, width))
+
+    def per_action(rows: np.ndarray, widths: np.ndarray, kind: pa.DataType) -> pa.Array:
+        used = np.arange(rows.shape[1])[None, :] < widths[:, None]
+        ends = pa.array(np.concatenate([[0], np.cumsum(widths)]), pa.int32())
+        return pa.ListArray.from_arrays(ends, pa.array(rows[used], kind))
+
+    actions = domain.actions
+    roles = np.array([len(a.objects) for a in actions])[columns.action]
+    counts = np.array([len(a.parameters) for a in actions])[columns.action]
+    text = columns.ids.dtype.kind == "U"
+    cells = {
+        "ids": pa.ListArray.from_arrays(offsets, pa.array(columns.ids.tolist(), pa.string() if text else pa.int64())),
+        "state": nested(columns.values),
+        "next_state": nested(columns.next_values),
+        "action": pa.array([actions[k].name for k in columns.action], pa.string()),
+        "objects": per_action(columns.objects, roles, pa.int32()),
+        "parameters": per_action(columns.parameters, counts, pa.float32()),
+        "weight": pa.array(columns.weights, pa.float64()),
+    }
+    for name, column in columns.info.items():
+        cells[f"info.{name}"] = pa.array(column.tolist() if column.dtype.kind == "U" else column)
+    return pa.table(cells)
+
+
+def _check_columns(schema: pa.Schema, width: int) -> None:
+    """Refuse tables that lack a column or have one of another type."""
+    block = pa.list_(pa.list_(pa.float32(), width))
+    expected = {
+        "state": block,
+        "next_state": block,
+        "action": pa.string(),
+        "objects": pa.list_(pa.int32()),
+        "parameters": pa.list_(pa.float32()),
+        "weight": pa.float64(),
+    }
+    for name in ("ids", *expected):
+        if name not in schema.names:
+            raise FileError(f"column {name!r} is missing; it has {shown(', '.join(schema.names)[:300])}")
+    for name, kind in expected.items():
+        if schema.field(name).type != kind:
+            raise FileError(f"column {name!r} is {_type(schema.field(name))}, expected {kind}")
+    if schema.field("ids").type not in (pa.list_(pa.string()), pa.list_(pa.int64())):
+        raise FileError(f"column 'ids' is {_type(schema.field('ids'))}, expected lists of text or of int64")
+
+
+def _type(field: pa.Field) -> str:
+    """The type of a column, safe to print: a nested one holds names."""
+    return shown(str(field.type)[:200])
+
+
+def _flat(table: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
+    """(offsets from 0, flattened child) of a list column, refusing nulls."""
+    column = table.column(name).combine_chunks()
+    chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    chunk.validate(full=True)
+    child = chunk.flatten()
+    if chunk.null_count or child.null_count:
+        raise FileError(f"column {name!r} holds empty cells")
+    offsets = chunk.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0], child
+
+
+def from_arrow(domain: Domain, table: pa.Table) -> dict[str, Any]:
+    """The rows of a table whose columns were checked, as arguments of `Experience.from_arrays`."""
+    offsets, state = _flat(table, "state")
+    width = len(domain.properties)
+    pieces = {"state": state}
+    for name in ("next_state", "ids"):
+        other, pieces[name] = _flat(table, name)
+        if not np.array_equal(other, offsets):
+            raise DataError(f"columns 'state' and {name!r} hold different numbers of objects")
+    names = table.column("action").to_pylist()
+    known = [a.name for a in domain.actions]
+    roles = [len(domain.action(one).objects) for one in names if one in known]
+    counts = [len(domain.action(one).parameters) for one in names if one in known]
+    text = pieces["ids"].type == pa.string()
+    info = [name for name in table.column_names if name.startswith("info.")]
+    return {
+        "values": state.flatten().to_numpy().reshape(-1, width),
+        "next_values": pieces["next_state"].flatten().to_numpy().reshape(-1, width),
+        "offsets": offsets,
+        "ids": np.array(pieces["ids"].to_pylist(), object) if text else pieces["ids"].to_numpy(),
+        "action": np.array(names, object),
+        "objects": _unpack(table, "objects", roles, domain.roles),
+        "parameters": _unpack(table, "parameters", counts, domain.parameters),
+        "weights": table.column("weight").to_numpy(),
+        "info": {name.removeprefix("info."): _info(name, table.column(name)) for name in info},
+    }
+
+
+def _unpack(table: pa.Table, name: str, widths: list[int], columns: int) -> np.ndarray:
+    """A ragged per-action column as a matrix; rows of the wrong length are refused."""
+    offsets, child = _flat(table, name)
+    given = np.diff(offsets)
+    if len(widths) == len(given) and not np.array_equal(given, widths):
+        i = int(np.argmax(given != np.array(widths)))
+        raise DataError(f"transition {i}: {given[i]} {name} given, its action takes {widths[i]}")
+    if given.max(initial=0) > columns:
+        raise DataError(f"transition {int(np.argmax(given))}: {given.max()} {name} given, no action takes so many")
+    result = np.zeros((len(given), columns), child.to_numpy().dtype)
+    result[np.arange(columns)[None, :] < given[:, None]] = child.to_numpy()
+    return result
+
+
+def _info(name: str, column: pa.ChunkedArray) -> np.ndarray:
+    if column.null_count:
+        raise FileError(f"column {name!r} holds empty cells")
+    kind = column.type
+    if pa.types.is_string(kind):
+        return _texts(name, column.to_pylist())
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise FileError(f"column {name!r} is {shown(str(kind)[:200])}, expected numbers or texts")
+    return column.to_numpy()
+
+
+def _texts(name: str, texts: list[str]) -> np.ndarray:
+    """Texts as an array, if that stays small."""
+    longest = max(map(len, texts), default=0)
+    if 4 * longest * len(texts) > LARGEST_TEXTS:
+        raise FileError(f"column {name!r}: {len(texts)} texts of up to {longest} characters; keep long texts elsewhere")
+    return np.array(texts, np.str_)
