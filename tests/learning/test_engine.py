@@ -198,13 +198,14 @@ def test_weight_2_equals_repeating(preset: str) -> None:
         plan = plan_for(dataset, chosen)
         exact = plan.preset.training.set_targets == "exact"
         problem = padded_problem(table, (weights, one.weights), scaling, plan.capacity, one.domain.resolutions, exact)
+        problem = jax.tree.map(jnp.asarray, problem)
         still = ~table.outputs.any(axis=0) & np.repeat(table.applies, one.counts)
         rest = default_variance(one, still, weights)
         net = np.random.default_rng(0)
         nets = Nets(*(_padded_net(net, problem) for _ in range(2)))
 
         def total(pair: Any, problem: Any = problem) -> Any:
-            losses = joint_loss(pair, problem.rows, jnp.asarray(problem.floor), 0.5, NORMAL)
+            losses = joint_loss(pair, problem.rows, problem.floor, 0.5, NORMAL)
             return losses.sum() / problem.rows.coefficient.sum()
 
         results.append((scaling, rest, total(nets), jax.grad(total)(nets)))

@@ -1,115 +1,280 @@
-"""One residual network for means and variances, in the place of two plain ones."""
+"""The seam of predictors: a family of our own, in closed form, goes through everything that networks go through.
+
+The family is linear-Gaussian: weighted ridge regression of y on x for the mean, and for each output one variance, that
+of its residuals. In the queue world it can be exactly right.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float
 
 import spare
-from spare.commands.inspect import Inspect
 from spare.lab.worlds import queue as toy
-from spare.learning.engine import initial_nets, real_outputs
-from spare.learning.fit import fit
+from spare.learning.cache import open_run
+from spare.learning.em import Mixing
+from spare.learning.engine import Capacity, Problem, Recipe
+from spare.learning.families import FAMILIES, Family, find_family, register_family
+from spare.learning.fit import FitResult, fit
+from spare.learning.many import ManyResult
 from spare.learning.presets import PRESETS, Preset, Training
-from spare.learning.train import _preserve, _revive
-from spare.model.predictors import Network, Predictor
+from spare.learning.problems import Scaling
+from spare.learning.train import member_problem
+from spare.model.predictors import PREDICTORS, AbstractPredictor, Predicted, register_predictor
+from tests.learning import many_worlds
 from tests.learning.helpers import fit_shell
+from tests.learning.worlds import searches
 
-TRUE = toy.true_shell(1)
+NAME = "ridge"
+PENALTY, SMALLEST = 1e-3, 1e-8
 
 
-def preset(final: Training | None = None, **more: Any) -> Preset:
-    """The preset `default` with one short training of small shared networks."""
+class Line(NamedTuple):
+    """One member, padded, in normalised units: y = x weight + bias ± sqrt(variance); weight (D, O), variance (S, Q)."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    variance: np.ndarray
+
+
+class LinearPredictor(AbstractPredictor):
+    """N(x W + b, diag v) of every member, on normalised x and y."""
+
+    weight: Float[Array, "M D O"]
+    bias: Float[Array, "M O"]
+    variance: Float[Array, "M S Q"]
+    x_mean: Float[Array, " D"]
+    x_scale: Float[Array, " D"]
+    y_mean: Float[Array, "S Q"]
+    y_scale: Float[Array, "S Q"]
+
+    @property
+    def members(self) -> int:
+        return len(self.weight)
+
+    def __call__(self, x: Float[Array, " D"]) -> Predicted:
+        mean = ((x - self.x_mean) / self.x_scale) @ self.weight + self.bias
+        location = self.y_mean + self.y_scale * mean.reshape(self.variance.shape)
+        weight = jnp.full(self.members, -jnp.log(self.members))
+        return Predicted(weight, location, jnp.square(self.y_scale) * self.variance)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        fields = dataclasses.fields(self)
+        return {field.name: np.asarray(getattr(self, field.name), np.float32) for field in fields}
+
+    @classmethod
+    def from_arrays(cls, description: Mapping[str, Any], take: Any) -> LinearPredictor:
+        parts = {field.name: take(field.name) for field in dataclasses.fields(cls)}
+        members, inputs, outputs = parts["weight"].shape
+        slots = parts["y_mean"].shape
+        shapes = [(members, outputs), (members, *slots), (inputs,), (inputs,), slots, slots]
+        if [part.shape for part in list(parts.values())[1:]] != shapes or np.prod(slots) != outputs:
+            raise spare.DefinitionError("its arrays do not fit each other")
+        return cls(**{name: jnp.asarray(part) for name, part in parts.items()})
+
+
+class RidgeFamily(Family[Line, LinearPredictor]):
+    """Ridge regression: nothing to draw, nothing to stop early."""
+
+    def init(self, training: Training, capacity: Capacity, sizes: tuple[int, int], rng: np.random.Generator) -> Line:
+        outputs = capacity.slots * capacity.quantities
+        shape = (capacity.slots, capacity.quantities)
+        return Line(np.zeros((capacity.inputs, outputs)), np.zeros(outputs), np.ones(shape))
+
+    def train(self, recipe: Recipe, member: Line, problem: Problem, seed: int, effort: float) -> Line:
+        rows, shape = problem.rows, member.variance.shape
+        x = np.append(rows.x, np.ones((len(rows.x), 1)), axis=1).astype(np.float64)
+        found, variance = np.zeros((x.shape[1], *shape)), np.ones(shape)
+        for slot in range(shape[0]):
+            weight = np.where(problem.usable, rows.coefficient[:, slot], 0.0).astype(np.float64)[:, None]
+            if not weight.any():
+                continue  # padding
+            inside = x.T @ (weight * x) + PENALTY * np.eye(x.shape[1])
+            found[:, slot] = np.linalg.solve(inside, x.T @ (weight * rows.y[:, slot]))
+            squares = np.square(rows.y[:, slot] - x @ found[:, slot]) + rows.spread[:, slot]
+            total = (weight * squares).sum(axis=0) / weight.sum()
+            variance[slot] = np.maximum(total - problem.floor[slot], SMALLEST)
+        flat = found.reshape(len(found), -1)
+        return Line(flat[:-1], flat[-1], variance)
+
+    def outputs(self, member: Line, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        mean = (problem.rows.x @ member.weight + member.bias).reshape(problem.rows.y.shape)
+        return mean, np.broadcast_to(member.variance + problem.floor, mean.shape)
+
+    def predictor(self, members: Sequence[Line], scaling: Scaling) -> LinearPredictor:
+        (inputs,), shape, outputs = scaling.x_mean.shape, scaling.y_mean.shape, scaling.y_mean.size
+        parts = (
+            np.stack([one.weight[:inputs, :outputs] for one in members]),
+            np.stack([one.bias[:outputs] for one in members]),
+            np.stack([one.variance[: shape[0]] for one in members]),
+            *(scaling.x_mean, scaling.x_scale, scaling.y_mean, scaling.y_scale),
+        )
+        return LinearPredictor(*(jax.device_put(part.astype(np.float32)) for part in parts))
+
+    def members(self, predictor: LinearPredictor, capacity: Capacity) -> list[Line]:
+        found, (_, inputs, outputs) = [], predictor.weight.shape
+        for weight, bias, variance in zip(predictor.weight, predictor.bias, predictor.variance, strict=True):
+            one = self.init(Training(), capacity, (inputs, outputs), np.random.default_rng(0))
+            one.weight[:inputs, :outputs], one.bias[:outputs] = weight, bias
+            one.variance[: len(variance)] = variance
+            found.append(one)
+        return found
+
+
+register_predictor(NAME, LinearPredictor)
+register_family(NAME, RidgeFamily())
+SHELL = toy.true_shell(2)
+
+
+def preset() -> Preset:
+    """All that the preset `default` does, with the family in the place of its networks."""
     base = PRESETS["default"]
-    settings: dict[str, Any] = {"hidden": (24,) * 3, "shared": True, "steps": 600, "members": 2}
-    training = dataclasses.replace(base.training, **(settings | more))
-    search = dataclasses.replace(base.search, folds=1)
-    return dataclasses.replace(base, training=training, search=search, final=final)
+    training = Training(family=NAME, outliers=True)
+    final = dataclasses.replace(training, members=5, copula=True, most_held_out=50)
+    return dataclasses.replace(base, name="ridge", training=training, final=final)
 
 
-def test_it_learns_the_queue() -> None:
-    data, held_out = toy.generate(600, seed=0, followers=1), toy.generate(200, seed=9, followers=1)
-    fitted, dataset, _ = fit_shell(data, TRUE, preset(), longest=3)
-    model = spare.Model(data.domain, [fitted.rule(dataset)], np.ones(2))
-    gap = toy.true_model(1).log_prob(held_out).mean() - model.log_prob(held_out).mean()
-    assert -0.1 < gap < 1.0
+@functools.cache
+def queue(samples: int = 300, seed: int = 0) -> spare.Experience:
+    return toy.generate(samples, seed, followers=2)
+
+
+@functools.cache
+def result() -> FitResult:
+    return fit(toy.domain, queue(), seed=0, preset=preset())
+
+
+def test_the_true_list_is_found_and_held_out_likelihood_is_the_true_one() -> None:
+    assert searches(result())[0].best.gamma == SHELL
+    model, held_out = result().model, queue(400, 99)
     predictor = model.rules[0].predictor
-    assert isinstance(predictor, Predictor)
-    assert predictor.variance_net is None
-    assert [w.shape for w in predictor.mean_net.weights] == [(2, 7, 24), (2, 24, 24), (2, 24, 24), (2, 24, 8)]
+    assert isinstance(predictor, LinearPredictor)
+    assert predictor.members == 5
+    gap = toy.true_model(2).log_prob(held_out).mean() - model.log_prob(held_out).mean()
+    assert -0.05 < gap < 0.25
+    assert model.sample(held_out, 0).shape == held_out.values.shape
+
+
+def test_it_is_asked_which_inputs_matter() -> None:
+    """How far everyone goes depends on d; nothing depends on how heavy they are."""
+    rule = result().model.rules[0]
+    assert "d" in rule.input_names
+    assert {"target.mass", "mean(b1).mass", "mean(b2).mass"} <= {*rule.spec.features.dropped}
+
+
+def test_a_file_brings_it_back_bit_for_bit(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the class that reads it is known; elsewhere the file is refused with what to do."""
+    model, data = result().model, queue(50, 3)
+    model.save(tmp_path / "m.spare")
+    again = spare.load(tmp_path / "m.spare", model.domain)
+    np.testing.assert_array_equal(model.log_prob(data), again.log_prob(data))
+    np.testing.assert_array_equal(model.sample(data, 1), again.sample(data, 1))
+    assert str(again) == str(model)
+    monkeypatch.delitem(PREDICTORS, NAME)
+    with pytest.raises(spare.FileError, match=r"ridge.*import the package that registers it"):
+        spare.load(tmp_path / "m.spare", model.domain)
+
+
+class StopError(Exception):
+    """In the middle of a run."""
+
+
+class Stops:
+    """A listener that ends a run after its second candidate."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def candidate_done(self, explored: object) -> None:
+        self.heard += 1
+        if self.heard == 2:
+            raise StopError
+
+    def round_started(self, number: int, candidates: int) -> None: ...
+
+    def round_ended(self, number: int, round_: object) -> None: ...
+
+
+def test_a_resumed_run_gives_the_same_model(tmp_path: pathlib.Path) -> None:
+    cache = open_run(tmp_path / "run", {}, resume=False)
+    with pytest.raises(StopError):
+        fit(toy.domain, queue(), seed=0, preset=preset(), cache=cache, listener=lambda _: Stops())
+    kept = len(cache)
+    assert kept > 0
+    cache.close(finished=False)
+    cache = open_run(tmp_path / "run", {}, resume=True)
+    resumed = fit(toy.domain, queue(), seed=0, preset=preset(), cache=cache)
+    assert cache.reused >= kept
+    assert len(cache) > kept
+    cache.close(finished=True)
+    for rule, other in zip(resumed.model.rules, result().model.rules, strict=True):
+        assert rule.spec == other.spec
+        for name, array in rule.pack()[1].items():
+            assert array.tobytes() == other.pack()[1][name].tobytes()
+    np.testing.assert_array_equal(resumed.model.log_prob(queue()), result().model.log_prob(queue()))
 
 
 def test_what_was_trained_is_what_the_rule_says() -> None:
-    """Padded and cut networks agree, with two heads whose padding lies between them."""
-    data = toy.generate(200, seed=1, followers=1)
-    fitted, dataset, plan = fit_shell(data, TRUE, preset(members=1), longest=3)
-    assert plan.capacity.slots > 2
-    rule = fitted.rule(dataset)
-    model = spare.Model(data.domain, [rule], np.ones(2))
-    np.testing.assert_allclose(fitted.log_prob, model.log_prob(data), rtol=2e-4, atol=2e-3)
+    """Padded, cut, padded again: one density."""
+    one = dataclasses.replace(preset(), training=Training(family=NAME))
+    fitted, dataset, plan = fit_shell(queue(), SHELL, one, longest=4)
+    assert plan.capacity.slots > SHELL.slots
+    model = spare.Model(toy.domain, [fitted.rule(dataset)], np.ones(2))
+    applies = fitted.matrix.applies
+    np.testing.assert_allclose(fitted.log_prob[applies], model.log_prob(queue())[applies], rtol=1e-4, atol=1e-3)
+    family = find_family(NAME)
+    problem = member_problem(dataset, fitted.matrix, plan, fitted.scaling, 0)
+    (member,) = family.members(fitted.predictor, plan.capacity)
+    again = family.predictor([member], fitted.scaling)
+    for name, array in again.arrays().items():
+        np.testing.assert_array_equal(array, fitted.predictor.arrays()[name])
+    mean, variance = family.outputs(member, problem)
+    assert mean.shape == variance.shape == problem.rows.y.shape
 
 
-def test_a_memo_brings_it_back_bit_for_bit() -> None:
-    data = toy.generate(60, seed=2, followers=1)
-    chosen = preset(steps=50)
-    fitted, dataset, _ = fit_shell(data, TRUE, chosen, longest=2)
-    again = _revive(_preserve(fitted), fitted.matrix, chosen.training)
-    for a, b in zip(_preserve(fitted).values(), _preserve(again).values(), strict=True):
-        assert a.tobytes() == b.tobytes()
-    assert str(again.rule(dataset)) == str(fitted.rule(dataset))
+def test_several_rules_are_learned_with_it() -> None:
+    """EM trains again from earlier members; this family starts anew, and finds the same."""
+    acts = many_worlds.WORLDS["two"]
+    data, _ = many_worlds.generate(acts, 300, seed=3)
+    chosen = dataclasses.replace(preset(), final=None)
+    found = fit(many_worlds.domain, data, seed=0, preset=chosen, rules=Mixing(2), max_references=1)
+    (many,) = found.history
+    assert isinstance(many, ManyResult)
+    assert {share.shell for share in many.shares} == {act.shell for act in acts}
+    held_out, _ = many_worlds.generate(acts, 200, seed=4)
+    gap = many_worlds.true_model(acts).log_prob(held_out).mean() - found.model.log_prob(held_out).mean()
+    assert gap < 1.0
 
 
-def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
-    assert real_outputs(12, 2, 2).tolist() == [0, 1, 6, 7]
-    data = toy.generate(20, seed=0)
-    _, _, plan = fit_shell(data, spare.Shell(1), preset(steps=25), longest=2)
-    nets = initial_nets(preset().training, plan.capacity, (4, 2), np.random.default_rng(0))
-    assert nets.variance is None
-    last = np.asarray(nets.mean.weights[-1])
-    half = plan.capacity.slots * plan.capacity.quantities
-    assert np.flatnonzero(last.any(axis=0)).tolist() == [0, 1, half, half + 1]
+def test_names_belong_to_one_family() -> None:
+    register_family(NAME, FAMILIES[NAME])
+    with pytest.raises(spare.DefinitionError, match="'ridge' is registered already"):
+        register_family(NAME, RidgeFamily())
+    with pytest.raises(spare.DefinitionError, match="'ridge' is registered already"):
+        register_predictor(NAME, spare.Predictor)
+    register_predictor(NAME, LinearPredictor)
+    with pytest.raises(spare.DefinitionError, match=r"unknown family 'spline'.*networks, residual"):
+        fit(toy.domain, queue(), seed=0, preset=dataclasses.replace(preset(), training=Training(family="spline")))
 
 
-def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> None:
-    """Candidates have two plain networks; the ensemble of what was found has shared ones, and is saved so."""
-    data = toy.generate(200, seed=3, followers=1)
-    final = preset(hidden=(24,) * 5, steps=300).training
-    chosen = preset(final, shared=False, hidden=(24, 24), steps=300)
-    model = fit(data.domain, data, seed=0, preset=chosen, max_references=1, refine=False).model
-    predictor = model.rules[0].predictor
-    assert isinstance(predictor, Predictor)
-    assert predictor.variance_net is None
-    assert len(predictor.mean_net.weights) == 6
-    model.save(tmp_path / "a.spare")
-    again = spare.load(tmp_path / "a.spare")
-    np.testing.assert_array_equal(again.log_prob(data), model.log_prob(data))
-    Inspect(tmp_path / "a.spare").run()
-    assert "network of 6 layers (silu), 2 in the ensemble" in capsys.readouterr().out
+def test_a_predictor_of_an_unknown_class_cannot_be_saved(tmp_path: pathlib.Path) -> None:
+    class Stranger(LinearPredictor):
+        pass
 
-
-@pytest.mark.parametrize("hidden", [(64, 64), (64,), (64, 32, 64), (64,) * 4])
-def test_hidden_layers_that_cannot_skip_are_refused(hidden: tuple[int, ...]) -> None:
-    with pytest.raises(spare.DefinitionError, match="equal hidden layers"):
-        Training(phases=("joint",), family="residual", hidden=hidden)
-
-
-def test_phases_of_one_network_are_refused() -> None:
-    with pytest.raises(spare.DefinitionError, match="joint phases"):
-        Training(family="residual", hidden=(8, 8, 8))
-
-
-def test_a_predictor_has_two_plain_networks_or_a_residual_one() -> None:
-    def net(skips: bool) -> Network:
-        shapes = ((2, 3), (3, 3), (3, 3), (3, 2))
-        weights, biases = (tuple(np.zeros((1, *s[k:])) for s in shapes) for k in (0, 1))
-        return Network(weights, biases, "relu", skips)
-
-    parts: Any = (jnp.zeros(2), jnp.ones(2), jnp.zeros((1, 1)), jnp.ones((1, 1)))
-    Predictor(net(skips=True), None, *parts)
-    for pair in ((net(skips=False), None), (net(skips=True), net(skips=False)), (net(skips=False), net(skips=True))):
-        with pytest.raises(spare.DefinitionError, match="one net with skips"):
-            Predictor(*pair, *parts)
+    rule = result().model.rules[0]
+    parts = [getattr(rule.predictor, field.name) for field in dataclasses.fields(LinearPredictor)]
+    model = spare.Model(toy.domain, [spare.Rule(toy.domain, rule.spec, Stranger(*parts), np.ones(2))], np.ones(2))
+    with pytest.raises(spare.FileError, match="Stranger cannot be saved; see register_predictor"):
+        model.save(tmp_path / "m.spare")
