@@ -206,6 +206,10 @@ class Stops:
 
     def round_ended(self, number: int, round_: object) -> None: ...
 
+    def step_started(self, text: str) -> None: ...
+
+    def step_ended(self, outcome: str, seconds: float) -> None: ...
+
 
 def test_a_resumed_run_gives_the_same_model(tmp_path: pathlib.Path) -> None:
     cache = open_run(tmp_path / "run", {}, resume=False)
