@@ -205,3 +205,84 @@ def test_log_prob_of_a_fit_is_that_of_its_rule(name: str, members: int, seed: in
     np.testing.assert_allclose(fitted.log_prob[applies], expected[applies], rtol=2e-5, atol=2e-4)
     assert np.isnan(fitted.log_prob[~applies]).all()
     assert model.rules[0].predictor.members == members
+
+
+# -- in an action's frame --------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def framed_domain() -> spare.Domain:
+    """Places, velocities, an angle and extents; the action names a place and a heading."""
+    frame = spare.Frame(
+        origin="target",
+        heading=lambda t, a: a.h,
+        positions=(("x", "y"), ("px", "py")),
+        directions=(("u", "v"),),
+        angles=("yaw",),
+        mirror=True,
+        extents=(("width", "length"),),
+    )
+    return spare.Domain(
+        "ice",
+        properties=[
+            *(spare.Property(name, resolution=1e-3) for name in ("x", "y", "u", "v")),
+            spare.Property("yaw", resolution=1e-3, period=2 * np.pi),
+            *(spare.Property(name, static=True) for name in ("width", "length")),
+        ],
+        references=[
+            spare.Reference("near", lambda o, p: (o.x - p.x) ** 2 + (o.y - p.y) ** 2 < 1, aggregator=("mean", "max"))
+        ],
+        actions=[spare.Action("shove", ("target",), ("px", "py", "h"), frame=frame)],
+    )
+
+
+def framed_data(count: int = 40, seed: int = 0) -> spare.Experience:
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(3, 8, count)
+    before, after = (rng.normal(size=(int(counts.sum()), 7)).astype(np.float32) for _ in range(2))
+    after[:, 5:] = before[:, 5:]
+    return spare.Experience.from_arrays(
+        framed_domain(),
+        values=before,
+        next_values=after,
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        action=np.zeros(count, np.int64),
+        objects=np.array([[rng.integers(n)] for n in counts]),
+        parameters=np.column_stack([rng.normal(size=(count, 2)), rng.uniform(-4, 4, count)]),
+    )
+
+
+NEAR = Shell(1, (Pointer("near", (0,)),))
+
+
+def test_a_frame_is_the_same_for_all_transitions_and_for_one_scene() -> None:
+    data = framed_data()
+    dataset = make_dataset(data, "shove", PRESETS["default"])
+    table = dataset.matrix(NEAR, NEAR)
+    assert 10 < table.applies.sum() < len(data)
+    phi = fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 5), hidden=(4,))
+    rule = spare.Rule(framed_domain(), dataset.spec(NEAR, NEAR), phi, np.ones(5))
+    assert rule.spec.features.framed
+    (batch,) = batches(data)
+    x = jax.jit(jax.vmap(lambda scene: rule.features(scene, rule.bind(scene))))(batch.scene)
+    own = (batch.index >= 0) & table.applies[batch.index]
+    np.testing.assert_allclose(np.asarray(x)[own], table.x[batch.index[own]], rtol=1e-4, atol=1e-5)
+
+
+def test_the_reflection_is_what_the_mirrored_world_looks_like() -> None:
+    data = framed_data()
+    sign = np.array([1, -1, 1, -1, -1, 1, 1], np.float32)
+    image = dataclasses.replace(
+        data,
+        values=data.values * sign,
+        next_values=data.next_values * sign,
+        parameters=data.parameters * np.array([1, -1, -1], np.float32),
+    )
+    first, second = (make_dataset(one, "shove", PRESETS["default"]) for one in (data, image))
+    assert first.reflection is not None
+    found, expected = first.reflection.matrix(NEAR, NEAR), second.matrix(NEAR, NEAR)
+    assert found.applies.any()
+    own = np.array(first.layout(NEAR).names) != "h"  # parameters can be places and directions, but no angles
+    np.testing.assert_allclose(found.x[:, own], expected.x[:, own], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.y, expected.y, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.spread, expected.spread, rtol=1e-5, atol=1e-6)
