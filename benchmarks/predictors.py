@@ -27,7 +27,8 @@ import optax
 from spare.lab.experiments.data import stacks, unseen
 from spare.lab.experiments.methods import STACK
 from spare.lab.experiments.statistics import over_runs
-from spare.learning.fit import fold_masks, make_dataset, prepare
+from spare.learning.fit import make_dataset, prepare
+from spare.learning.folds import fold_masks
 from spare.learning.presets import PRESETS
 from spare.model.predictors import bounded_variance
 
@@ -84,7 +85,7 @@ def prepared(samples: int, seed: int, folder: pathlib.Path, offsets: bool, few: 
         dataset = make_dataset(part, part.domain.actions[0].name, PRESETS["default"])
         assert dataset.reflection is not None
         tables = [one.matrix(STACK, STACK) for one in (dataset, dataset.reflection)]
-        names = dataset.input_names(STACK)
+        names = dataset.layout(STACK).names
         x = np.concatenate([one.x for one in tables])
         chosen = [k for k, name in enumerate(names) if not (few and name.endswith(LEFT_OUT))]
         shifts = _offsets(names, x) if offsets else []

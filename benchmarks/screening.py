@@ -1,6 +1,6 @@
 """What screening saves: searches that train every candidate in full, beside those that screen them.
 
-By heats (less training on one fold, cold or warm), or in closed form by ridge regression on random features.
+By successive halving (less training on one fold first), or in closed form by ridge regression on random features.
 
     python benchmarks/screening.py [--counts 100 300] [--seeds 5] [--worlds toy2 chain] [--data results-samples/data]
 
@@ -24,25 +24,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.recovery import case
 from spare.lab.experiments.data import stacks
-from spare.learning import candidates as trials
+from spare.learning import candidates
 from spare.learning.fit import fit
 from spare.learning.presets import PRESETS
 
-WAYS = {"full": {"ridge": 0}, "heats": {"ridge": 0}, "warm heats": {"ridge": 0, "warm": True}, "ridge": {}}
+WAYS: dict[str, dict[str, Any]] = {"full": {"ridge": 0}, "halving": {"ridge": 0}, "ridge": {}}
 
 
 def search(data: Any, seed: int, way: str) -> tuple[float, str]:
     """Seconds of one search, and the lists of each action that it found."""
     base = PRESETS["default"]
     preset = dataclasses.replace(base, search=dataclasses.replace(base.search, refine=False, **WAYS[way]), final=None)
-    before = trials.FINALISTS
-    trials.FINALISTS = sys.maxsize if way == "full" else before
+    before = candidates.FINALISTS
+    candidates.FINALISTS = sys.maxsize if way == "full" else before
     try:
         begin = time.perf_counter()
         result = fit(data.domain, data, seed=seed, preset=preset, threads=1)
         seconds = time.perf_counter() - begin
     finally:
-        trials.FINALISTS = before
+        candidates.FINALISTS = before
     return seconds, "; ".join(str(one.best.gamma) for one in result.history)  # type: ignore[union-attr]
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from spare.data.experience import Experience, concatenate
 from spare.language.references import Pointer, Shell, next_pointers
 from spare.learning.dataset import DesignMatrix
-from spare.learning.fit import make_dataset, prepare, split_weights
+from spare.learning.fit import make_dataset, prepare
+from spare.learning.folds import split_weights
 from spare.learning.presets import Preset
 from spare.model.predictors import HIGHEST_LOG_VARIANCE, LOWEST_LOG_VARIANCE
 

@@ -15,7 +15,8 @@ import numpy as np  # noqa: E402
 import spare  # noqa: E402
 from spare.lab.worlds import push  # noqa: E402
 from spare.language.references import Shell  # noqa: E402
-from spare.learning.fit import make_dataset, prepare, split_weights  # noqa: E402
+from spare.learning.fit import make_dataset, prepare  # noqa: E402
+from spare.learning.folds import split_weights  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
 from spare.learning.programs import PROGRAMS  # noqa: E402

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from spare.language.references import Shell
@@ -14,6 +15,7 @@ from spare.learning.folds import split_weights
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.problems import capacity_for
 from spare.learning.train import Fitted, Plan, fit_predictors
+from spare.model.predictors import Network, Predictor
 
 SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 1}
 PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "halving": 1.0, "refine": False}
@@ -28,7 +30,7 @@ def quick(name: str = "default", training: dict[str, Any] | None = None, **searc
 
 
 def plan_for(dataset: Dataset, preset: Preset, longest: int = 2, seed: int = 0, share: float = 0.15) -> Plan:
-    """How to train candidates on all of an dataset's data, a share held out."""
+    """How to train candidates on all of a dataset's data, a share held out."""
     weights = split_weights(dataset.experience.weights, share, seed)
     return Plan(preset, *weights, capacity_for(dataset, longest), seed, 1)
 
@@ -42,12 +44,12 @@ def fit_shell(
     return fit_predictors(dataset, [(shell, delta or shell)], plan)[0], dataset, plan
 
 
+def networks(fitted: Fitted) -> list[Network]:
+    """The networks of a trained ensemble, with a leading axis of members."""
+    assert isinstance(fitted.predictor, Predictor)
+    return list(fitted.predictor.networks.values())
+
+
 def flat(fitted: Fitted) -> list[np.ndarray]:
     """Every number of the trained networks."""
-    return [
-        np.asarray(leaf)
-        for nets in fitted.nets
-        for net in (nets.mean, nets.variance)
-        if net is not None
-        for leaf in (*net.weights, *net.biases)
-    ]
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(networks(fitted))]

@@ -67,8 +67,7 @@ class Act:
         variance = jnp.full((slots, 2), NOISE**2 - 1e-6)
         predictor = spare.linear_predictor(jnp.asarray(weight, jnp.float32), jnp.zeros(2 * slots), variance)
         rest = jnp.full(2, REST**2 - 1e-6)
-        spec = spare.RuleSpec.of(domain, "poke", self.shell, targets="change")
-        return make_rule(domain, spec, predictor, rest)
+        return make_rule(domain, "poke", self.shell, predictor, rest, targets="change")
 
 
 def _shell(*pointers: tuple[str, int]) -> Shell:

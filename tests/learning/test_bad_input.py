@@ -12,7 +12,8 @@ import pytest
 import spare
 from spare.lab.worlds import queue as toy
 from spare.language.references import Shell
-from spare.learning.fit import FitResult, fit, split_weights
+from spare.learning.fit import FitResult, fit
+from spare.learning.folds import split_weights
 from spare.learning.presets import Search, Training
 from spare.learning.problems import capacity_for
 from spare.learning.search import GreedySearch
@@ -172,11 +173,10 @@ def test_a_loss_that_is_not_a_number_fails_loudly() -> None:
     data = toy.generate(30, seed=0)
     fitted, dataset, plan = fit_shell(data, Shell(1), QUICK)
     search = GreedySearch(dataset, plan)
-    inside, outside = fitted.log_values
-    broken = inside.copy()
+    broken = fitted.predicted.copy()
     broken[7] = np.nan
     with pytest.raises(spare.FitError, match=r"rule \[-\]: its loss is not a number on sample 7"):
-        search.trials.judged(dataclasses.replace(fitted, log_values=(broken, outside)))
+        search.trainer.judged(dataclasses.replace(fitted, predicted=broken))
 
 
 def test_a_rule_for_no_sample_cannot_be_trained() -> None:

@@ -175,7 +175,7 @@ def test_one_rule_is_the_single_rule_learner() -> None:
 def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path) -> None:
     data, folder = _mixed(40), tmp_path / "run"
     whole = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2)
-    memo = open_run(folder, {"data": data.fingerprint}, resume=False)
+    cache = open_run(folder, {"data": data.fingerprint}, resume=False)
     with pytest.raises(FileError, match="another run"):
         open_run(folder, {"data": data.fingerprint}, resume=True)
 
@@ -190,12 +190,12 @@ def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path)
         def iteration(self, done: object, most: int) -> None: ...
 
     with pytest.raises(StopError):
-        spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, memo=memo, listener=lambda _: Interrupts())
-    memo.close(finished=False)
-    memo = open_run(folder, {"data": data.fingerprint}, resume=True)
-    resumed = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, memo=memo)
-    assert memo.reused > 0
-    memo.close(finished=True)
+        spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, cache=cache, listener=lambda _: Interrupts())
+    cache.close(finished=False)
+    cache = open_run(folder, {"data": data.fingerprint}, resume=True)
+    resumed = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, cache=cache)
+    assert cache.reused > 0
+    cache.close(finished=True)
     assert not folder.exists()
     assert np.array_equal(whole.model.log_prob(data), resumed.model.log_prob(data))
 

@@ -61,22 +61,23 @@ def results() -> tuple[FitResult, FitResult]:
 
 def test_a_value_that_is_set_is_predicted_as_such(results: tuple[FitResult, FitResult]) -> None:
     """x moves, the angle is set."""
-    assert results[0].model.rules[0].targets == ("change", "change")
-    assert results[1].model.rules[0].targets == ("change", "absolute")
+    assert results[0].model.rules[0].spec.targets == ("change", "change")
+    assert results[1].model.rules[0].spec.targets == ("change", "absolute")
 
 
 def test_inputs_that_do_not_matter_are_left_out(results: tuple[FitResult, FitResult]) -> None:
     """Those that do are kept, and unseen samples are explained better."""
     rule = results[1].model.rules[0]
-    assert {*rule.ignores} == {"song", "target.angle", "target.colour"}
-    assert len(rule.input_names) + len(rule.ignores) == len(results[0].model.rules[0].input_names)
-    assert "(not from " in str(results[1].model)
+    dropped = rule.spec.features.dropped
+    assert {*dropped} == {"song", "target.angle", "target.colour"}
+    assert len(rule.input_names) + len(dropped) == len(results[0].model.rules[0].input_names)
+    assert "(without " in str(results[1].model)
     unseen = doors(300, 1)
     assert results[1].model.log_prob(unseen).mean() > results[0].model.log_prob(unseen).mean() + 0.2
 
 
 def test_a_refined_model_is_saved_and_predicts(results: tuple[FitResult, FitResult], tmp_path: pathlib.Path) -> None:
-    """The file says what is ignored; explaining names the inputs that are left."""
+    """The file says what is dropped; explaining names the inputs that are left."""
     model, data = results[1].model, doors(20, 2)
     model.save(tmp_path / "m.spare")
     again = spare.load(tmp_path / "m.spare", model.domain)
@@ -98,7 +99,7 @@ def judged(count: int, name: str = "default", **more: Any) -> Judged:
 def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure() -> None:
     """Asked again, networks say the same of every sample; few samples and much training make them too sure."""
     sure = judged(24, "paper", hidden=(64, 64), epochs=100)
-    again = sure._log_values(sure._said(), 1.0).sum(axis=1)
+    again = sure._log_values(sure._outputs(), 1.0).sum(axis=1)
     np.testing.assert_allclose(again, sure.fitted.log_prob, rtol=1e-4, atol=1e-3)
     assert sure.wider > 1
     held = sure.judged > 0
@@ -108,7 +109,7 @@ def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure()
 def test_what_shuffling_costs() -> None:
     """What decides costs, by the test; what does not, does not; five shuffles of forty samples say so already."""
     one = judged(60)
-    costs = dict(zip(one.dataset.input_names(one.pair[0]), one.costs(), strict=True))
+    costs = dict(zip(one.dataset.layout(one.pair[0]).names, one.costs(), strict=True))
     assert costs["force"][1] < 0.01
     assert costs["target.angle"][1] < 0.01  # as a change, the new angle depends on the old one
     assert costs["force"][0] > 4 * abs(costs["song"][0])
@@ -124,7 +125,7 @@ def test_entries_that_never_vary_are_left_out() -> None:
     silent = dataclasses.replace(data, parameters=data.parameters * np.array([1, 0], np.float32))
     chosen = quick(training={"steps": 300, "members": 2}, max_references=0, refine=True, folds=2)
     rule = fit(DOMAIN, silent, seed=0, preset=chosen).model.rules[0]
-    assert "song" in rule.ignores
+    assert "song" in rule.spec.features.dropped
     same = data[np.zeros(40, int)]
     assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names
 
@@ -147,5 +148,5 @@ def test_what_tells_an_image_from_its_original_is_kept() -> None:
     chosen = quick(training={"steps": 600, "hidden": (32,), "members": 2}, max_references=0, refine=True, folds=2)
     model = fit(domain, builder.build(), seed=0, preset=chosen).model
     assert any(name.startswith("sin(") for name in model.rules[0].input_names)
-    assert "h" in model.rules[0].ignores
+    assert "h" in model.rules[0].spec.features.dropped
     assert model.log_prob(builder.build()).mean() > 4

@@ -56,13 +56,13 @@ def test_an_aggregator_that_the_reference_does_not_offer_is_found(matters: str) 
     """The sum, or what tells it beside the mean: the size; and the largest."""
     rule = learned(matters)
     wanted = {"sum": {"sum(b1).mass", "count(b1)"}, "max": {"max(b1).mass"}}[matters]
-    assert wanted & {*rule.adds}
-    assert {*rule.adds} <= {*rule.input_names}
+    assert wanted & {*rule.spec.features.extra}
+    assert {*rule.spec.features.extra} <= {*rule.input_names}
 
 
 def test_nothing_is_added_where_the_offer_is_enough(tmp_path: pathlib.Path) -> None:
     """What the reference's own aggregator tells needs no other."""
-    assert learned("mean").adds == ()
+    assert learned("mean").spec.features.extra == ()
 
 
 def test_added_inputs_bring_unseen_likelihood_and_are_saved(tmp_path: pathlib.Path) -> None:
@@ -74,10 +74,10 @@ def test_added_inputs_bring_unseen_likelihood_and_are_saved(tmp_path: pathlib.Pa
         for on in (False, True)
     )
     assert more.log_prob(unseen).mean() > plain.log_prob(unseen).mean() + 0.5
-    assert "also from " in str(more)
+    assert "and with " in str(more)
     more.save(tmp_path / "m.spare")
     again = spare.load(tmp_path / "m.spare", more.domain)
-    assert again.rules[0].adds == more.rules[0].adds
+    assert again.rules[0].spec.features.extra == more.rules[0].spec.features.extra
     np.testing.assert_array_equal(again.log_prob(unseen), more.log_prob(unseen))
 
 
@@ -87,7 +87,7 @@ def test_sets_of_one_size_are_not_counted_and_unknown_entries_are_refused() -> N
     pairs = data[np.flatnonzero(data.counts == 3)]
     chosen = quick(training={"steps": 600, "hidden": (32,), "members": 2}, max_references=1, refine=True, folds=2)
     (rule, *_) = fit(DOMAIN, pairs, seed=0, preset=chosen).model.rules
-    assert not any(name.startswith(("sum", "count")) for name in rule.adds)
+    assert not any(name.startswith(("sum", "count")) for name in rule.spec.features.extra)
     for name in ("mean(b1).mass", "sum(b2).mass", "median(b1).mass", "force"):
         with pytest.raises(spare.DefinitionError, match="input"):
             make_rule(DOMAIN, "pull", LOADED, rule.predictor, np.ones(1), extra=(name,))

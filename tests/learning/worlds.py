@@ -85,13 +85,13 @@ class World:
         truth, found, total = self.truths[k], [], 0
         while total < samples:
             scenes = _scenes(self.domain, k, 4 * samples, rng)
-            masks = Bindings(scenes, truth.shell.roles).masks(truth.shell)
+            masks = Bindings(scenes, self.domain.actions[k].name).masks(truth.shell)
             held = np.add.reduceat(masks.astype(int), scenes.offsets[:-1], axis=1)
             overlap = np.add.reduceat(masks.sum(axis=0) > 1, scenes.offsets[:-1])
             good = np.flatnonzero((held > 0).all(axis=0) & (overlap == 0))[: samples - total]
             found.append(scenes[good])
             total += len(good)
-        return _moved(spare.concatenate(found), truth, rng)
+        return _moved(spare.concatenate(found), self.domain.actions[k].name, truth, rng)
 
 
 def _scenes(domain: spare.Domain, action: int, count: int, rng: np.random.Generator) -> spare.Experience:
@@ -112,9 +112,9 @@ def _scenes(domain: spare.Domain, action: int, count: int, rng: np.random.Genera
     )
 
 
-def _moved(data: spare.Experience, truth: Truth, rng: np.random.Generator) -> spare.Experience:
+def _moved(data: spare.Experience, action: str, truth: Truth, rng: np.random.Generator) -> spare.Experience:
     """The same scenes with what the action does to them."""
-    masks = Bindings(data, truth.shell.roles).masks(truth.shell)
+    masks = Bindings(data, action).masks(truth.shell)
     owner = np.repeat(np.arange(len(data)), data.counts)
     force = data.parameters[:, 0].astype(np.float64)
     if truth.driver is not None:
@@ -194,7 +194,7 @@ def _drawable(world: World) -> bool:
     """Whether a tenth of random scenes fit the true shell, and no other true slot is always the same object."""
     shell = world.truths[0].shell
     scenes = _scenes(world.domain, 0, 300, np.random.default_rng(0))
-    masks = Bindings(scenes, shell.roles).masks(shell)
+    masks = Bindings(scenes, world.domain.actions[0].name).masks(shell)
     held = np.add.reduceat(masks.astype(int), scenes.offsets[:-1], axis=1)
     overlap = np.add.reduceat(masks.sum(axis=0) > 1, scenes.offsets[:-1])
     return bool(((held > 0).all(axis=0) & (overlap == 0)).mean() > 0.1)
@@ -207,7 +207,8 @@ def toy_world(followers: int) -> tuple[spare.Domain, Truth]:
 
 def holds_the_same(data: spare.Experience, one: Shell, other: Shell) -> bool:
     """Whether the slots of two shells hold the same sets of objects on every transition, in any order."""
-    bindings = Bindings(data, one.roles)
+    (action,) = np.unique(data.action)
+    bindings = Bindings(data, data.domain.actions[action].name)
     return sorted(m.tobytes() for m in bindings.masks(one)) == sorted(m.tobytes() for m in bindings.masks(other))
 
 

@@ -70,7 +70,9 @@ def test_nothing_moves_has_the_empirical_variance() -> None:
     data = worlds.queue()
     model = no_change(toy.domain, data)
     moved = data.next_values[:, :2].astype(np.float64) - data.values[:, :2]
-    np.testing.assert_allclose(np.square(moved).mean(axis=0), model.default_spread(), rtol=1e-4)
+    np.testing.assert_allclose(
+        np.square(moved).mean(axis=0), model.noise.resolved(toy.domain.resolutions).variance, rtol=1e-4
+    )
 
 
 def test_given_lists_are_the_rule() -> None:

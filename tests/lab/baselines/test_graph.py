@@ -12,13 +12,13 @@ import pytest
 
 import spare
 from spare.lab.baselines.flat import fit_flat
-from spare.lab.baselines.gaussian import see
 from spare.lab.baselines.graph import GraphSettings, fit_graph
 from spare.lab.baselines.graph_data import edge_list, nearest
 from spare.lab.baselines.graph_net import Edges, fresh_net
 from spare.lab.baselines.simple import no_change
 from spare.lab.worlds import push
 from spare.lab.worlds import queue as toy
+from spare.learning.dataset import observe_rows
 from spare.model.predictors import Network
 from tests.lab.baselines import worlds
 
@@ -73,7 +73,7 @@ def test_nearest_of_objects_in_one_place_never_names_itself() -> None:
 
 def test_edges_are_all_pairs_or_the_nearest() -> None:
     data = toy.generate(6, 1)
-    seen = see(data, "usher", False)
+    seen = observe_rows(data, "usher", framed=False)
     senders, receivers, counts = edge_list(data, seen, None)
     assert np.array_equal(counts, data.counts * (data.counts - 1))
     assert not np.any(senders == receivers)

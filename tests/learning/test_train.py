@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
-from spare.learning.engine import initial_nets
+from spare.learning import engine
+from spare.learning.engine import Recipe, initial_nets
+from spare.learning.families import find_family
 from spare.learning.fit import Task, fit, make_dataset
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
 from spare.learning.programs import PROGRAMS
-from spare.learning.train import Fitted, Plan, fit_predictors
+from spare.learning.train import Fitted, Plan, fit_predictors, member_problem
 from spare.model.model import Model
-from tests.learning.helpers import fit_shell, flat, plan_for, quick
+from tests.learning.helpers import fit_shell, flat, networks, plan_for, quick
 from tests.learning.worlds import searches
 
 TRUE = toy.true_shell(1)
@@ -50,7 +53,7 @@ def test_a_known_generator_is_recovered(name: str) -> None:
     ratio = np.median(std[moved][:, :2] / noise, axis=0)
     assert (ratio > 0.75).all()
     assert (ratio < {"paper": 4.0, "default": 1.3}[name]).all()
-    rest = np.sqrt(np.asarray(model.rules[0].default_spread()))
+    rest = np.sqrt(np.asarray(model.rules[0].noise.resolved(toy.domain.resolutions).variance))
     np.testing.assert_allclose(rest, toy.REST, rtol=0.1)
     gap = truth.log_prob(held_out).mean() - model.log_prob(held_out).mean()
     assert -0.1 < gap < {"paper": 8.0, "default": 0.8}[name]
@@ -75,10 +78,10 @@ def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
 def test_every_output_slot_is_trained(name: str) -> None:
     """Each slot's own rows of the last layers have left their start, and each slot follows its own target."""
     fitted, model = trained(name)
-    nets = fitted.nets[0]
-    for net in (nets.mean, nets.variance):
-        assert net is not None
-        bias = np.asarray(net.biases[-1])[:4]
+    assert len(networks(fitted)) == 2
+    for net in networks(fitted):
+        bias = np.asarray(net.biases[-1])
+        assert bias.shape == (1, 4)
         assert (bias != 0).all()
     data = toy.generate(200, seed=97, followers=1)
     follower = make_dataset(data, "usher", PRESETS[name]).matrix(TRUE, TRUE).outputs[1]
@@ -97,19 +100,38 @@ def test_preset_paper_is_what_the_paper_says() -> None:
     assert not preset.search.prune
 
 
+def test_preset_paper_takes_the_steps_that_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By turns 3 x 25 epochs for the mean and 2 x 25 for the variance, each with one Adam that goes on counting."""
+    steps: list[tuple[str, int]] = []
+    program = engine._program
+
+    def counted(phase: Any, *given: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            net, state = compiled(*arguments)
+            steps.append((phase, int(state.count)))
+            return net, state
+
+        compiled = program(phase, *given)
+        return run
+
+    monkeypatch.setattr(engine, "_program", counted)
+    fit_shell(toy.generate(100, seed=0, followers=1), TRUE, PRESETS["paper"])
+    epoch = -(-85 // 32)
+    assert steps == [
+        (phase, 25 * epoch * times)
+        for phase, times in zip(PRESETS["paper"].training.phases, (1, 1, 2, 2, 3), strict=True)
+    ]
+
+
 def test_preset_paper_does_what_it_says() -> None:
-    """Adam took 3 x 25 and 2 x 25 epochs of whole minibatches; shapes, inputs and targets are the paper's."""
+    """Shapes, inputs and targets are the paper's."""
     fitted, model = trained("paper")
-    nets = fitted.nets[0]
-    batches = -(-850 // 32)
-    assert int(nets.mean_state.count) == 3 * 25 * batches
-    assert int(nets.variance_state.count) == 2 * 25 * batches
     rule = model.rules[0]
     assert rule.input_names == ("d", "target.x", "target.y", "mean(b1).x", "mean(b1).y")
-    assert rule.targets == ("absolute", "absolute")
-    for net in (nets.mean, nets.variance):
-        assert net is not None
-        assert [w.shape for w in net.weights] == [(5, 150), (150, 150), (150, 4)]
+    assert rule.spec.targets == ("absolute", "absolute")
+    assert len(networks(fitted)) == 2
+    for net in networks(fitted):
+        assert [w.shape for w in net.weights] == [(1, 5, 150), (1, 150, 150), (1, 150, 4)]
         assert net.activation == "relu"
 
 
@@ -140,7 +162,14 @@ def test_padding_changes_nothing() -> None:
     shell = Shell(1)
     narrow, padded = (fit_predictors(dataset, [(shell, shell)], p)[0] for p in (plan, wide))
     np.testing.assert_allclose(narrow.log_prob, padded.log_prob, rtol=1e-4, atol=1e-3)
-    assert np.count_nonzero(np.asarray(padded.nets[0].mean.weights[0])[3:]) == 0
+    family = find_family(preset.training.family)
+    member = family.init(preset.training, wide.capacity, (3, 2), np.random.default_rng(0))
+    problem = member_problem(dataset, padded.matrix, wide, padded.scaling, 0)
+    member = family.train(Recipe(preset.training, data.domain.leaves), member, problem, 0, 1.0)
+    for net in member:
+        assert net.weights[0].shape[0] > 3
+        assert np.count_nonzero(net.weights[0][3:]) == 0  # padding stays 0
+        assert np.count_nonzero(net.weights[-1][:, 2:]) == np.count_nonzero(net.biases[-1][2:]) == 0
 
 
 def test_weight_0_equals_leaving_out() -> None:
@@ -170,7 +199,7 @@ def test_training_weights_of_0_leave_rows_out_of_one_fit() -> None:
         dataset = make_dataset(one, "usher", preset)
         plan = Plan(preset, weights, np.zeros(30), capacity_for(dataset, 1), 0, 1)
         results.append(fit_predictors(dataset, [(Shell(1), Shell(1))], plan)[0])
-    np.testing.assert_array_equal(results[0].default_variance, results[1].default_variance)
+    np.testing.assert_array_equal(results[0].noise.variance, results[1].noise.variance)
     np.testing.assert_array_equal(results[0].scaling.y_mean, results[1].scaling.y_mean)
     for one, two in zip(flat(results[0]), flat(results[1]), strict=True):
         np.testing.assert_array_equal(one, two)
@@ -199,11 +228,13 @@ def test_each_sample_is_judged_by_the_members_that_were_not_trained_on_it() -> N
     assert plan.folds.shape == (3, 60)
     assert plan.folds.sum(axis=0).max() == 1  # three folds of nine samples do not overlap
     fitted = fit_predictors(dataset, [(TRUE, TRUE)], plan)[0]
-    for held, nets in zip(plan.folds, fitted.nets, strict=True):
-        alone = Model(toy.domain, [dataclasses.replace(fitted, nets=(nets,)).rule(dataset)], fitted.default_variance)
+    family = find_family(preset.training.family)
+    for held, member in zip(plan.folds, family.members(fitted.predictor, plan.capacity), strict=True):
+        single = dataclasses.replace(fitted, predictor=family.predictor([member], fitted.scaling))
+        alone = Model(toy.domain, [single.rule(dataset)], fitted.noise.variance)
         own = held & fitted.matrix.applies
         np.testing.assert_allclose(fitted.log_prob[own], alone.log_prob(data)[own], atol=2e-3)
-    every = Model(toy.domain, [fitted.rule(dataset)], fitted.default_variance).log_prob(data)
+    every = Model(toy.domain, [fitted.rule(dataset)], fitted.noise.variance).log_prob(data)
     rest = ~plan.folds.any(axis=0) & fitted.matrix.applies
     np.testing.assert_allclose(fitted.log_prob[rest], every[rest], atol=2e-3)
 
@@ -224,3 +255,36 @@ def test_less_effort_is_the_same_program_and_fewer_steps() -> None:
     half = fit_predictors(dataset, [(TRUE, TRUE)], dataclasses.replace(plan, effort=0.5))[0]
     assert PROGRAMS.compiled == before
     assert not np.array_equal(flat(whole)[0], flat(half)[0])
+
+
+def test_a_warm_start_is_ahead_of_a_cold_one_after_little_training() -> None:
+    """A twentieth of the schedule: what an earlier training of the same lists has learned need not be learned again."""
+    data = toy.generate(300, seed=1, followers=1)
+    earlier, dataset, plan = fit_shell(data, TRUE, quick(training={"hidden": (32, 32), "steps": 1000}))
+    short = dataclasses.replace(plan, effort=0.05)
+    cold, warm = (
+        fit_predictors(dataset, [(TRUE, TRUE)], dataclasses.replace(short, warm=start))[0]
+        for start in ({}, {(TRUE, TRUE): earlier})
+    )
+    held = (plan.validation > 0) & warm.matrix.applies
+    assert warm.log_prob[held].mean() > cold.log_prob[held].mean() + 0.5
+    np.testing.assert_array_equal(warm.scaling.y_scale, earlier.scaling.y_scale)
+
+
+def test_members_are_padded_again_as_they_were() -> None:
+    """A trained predictor gives back networks that say the same of every row, in a wider shape too."""
+    data = toy.generate(60, seed=3, followers=1)
+    for more in ({}, {"family": "residual", "hidden": (16,) * 3}):
+        fitted, dataset, plan = fit_shell(data, TRUE, quick(training={**more, "members": 2}))
+        wide = dataclasses.replace(plan, capacity=capacity_for(dataset, 3))
+        family = find_family(plan.preset.training.family)
+        for number in range(2):
+            narrow, wider = (
+                family.outputs(
+                    family.members(fitted.predictor, one.capacity)[number],
+                    member_problem(dataset, fitted.matrix, one, fitted.scaling, number),
+                )
+                for one in (plan, wide)
+            )
+            for small, large in zip(narrow, wider, strict=True):
+                np.testing.assert_allclose(small[:60], large[:60, :2], rtol=1e-5, atol=1e-6)

@@ -48,18 +48,18 @@ def test_losses_of_a_linear_world_are_those_of_the_true_model() -> None:
     assert losses[covered].mean() == pytest.approx(true[covered].mean(), rel=0.05)
 
 
-def test_the_true_list_has_the_best_outlook_and_only_the_best_are_trained() -> None:
+def test_the_true_list_has_the_best_ridge_loss_and_only_the_best_are_trained() -> None:
     """Step by step along the true list; a search that trains two candidates a round finds what the full one finds."""
     data = toy.generate(300, 1, followers=2)
     chosen = quick(training={"steps": 600}, ridge=2, max_references=3)
     dataset = make_dataset(data, data.domain.actions[0].name, chosen)
-    outlook = RidgeScreen(dataset, Task(chosen, 0, 1).plan(data, dataset))
+    screen = RidgeScreen(dataset, Task(chosen, 0, 1).plan(data, dataset))
     shells = [Shell(1, tuple(toy.true_shell(2))[:k]) for k in range(3)]
-    losses = [outlook.loss((one, one)) for one in shells]
+    losses = [screen.loss((one, one)) for one in shells]
     assert losses[0] > losses[1] > losses[2]
     wrong = shells[1].extend(Pointer(data.domain.references[-1].name, (0,)))
     if wrong != shells[2]:
-        assert outlook.loss((wrong, wrong)) > losses[2]
+        assert screen.loss((wrong, wrong)) > losses[2]
     few, every = (
         fit(data.domain, data, seed=0, preset=dataclasses.replace(chosen, search=search)).history[0]
         for search in (chosen.search, dataclasses.replace(chosen.search, ridge=0))

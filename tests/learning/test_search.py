@@ -13,7 +13,8 @@ from scipy.special import stdtr
 import spare
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
-from spare.learning.fit import FitResult, fit, fold_masks, split_weights
+from spare.learning.fit import FitResult, fit
+from spare.learning.folds import fold_masks, split_weights
 from spare.learning.presets import PRESETS
 from spare.learning.programs import PROGRAMS
 from spare.learning.search import _without_one
@@ -65,7 +66,7 @@ def test_worlds_are_found_by_default(name: str) -> None:
 def test_members_replace_a_set_that_came_first() -> None:
     """Two followers: everyone in line is the best first reference, and yet not part of the truth."""
     data = toy.generate(240, seed=0, followers=2)
-    preset = quick(training={"steps": 600, "hidden": (32,), "surprises": False}, max_references=3)
+    preset = quick(training={"steps": 600, "hidden": (32,), "outliers": False}, max_references=3)
     result = fit(toy.domain, data, seed=0, preset=preset)
     first = searches(result)[0].rounds[1].best
     assert first is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,10 +13,11 @@ import pytest
 import spare
 from spare.commands.inspect import Inspect
 from spare.lab.worlds import queue as toy
-from spare.learning.engine import initial_nets, real_outputs
+from spare.learning.cache import open_run
+from spare.learning.engine import cut_network, initial_nets
 from spare.learning.fit import fit
 from spare.learning.presets import PRESETS, Preset, Training
-from spare.learning.train import _preserve, _revive
+from spare.learning.train import fit_predictors
 from spare.model.predictors import Network, Predictor
 from tests.learning.helpers import fit_shell
 
@@ -23,9 +25,9 @@ TRUE = toy.true_shell(1)
 
 
 def preset(final: Training | None = None, **more: Any) -> Preset:
-    """The preset `default` with one short training of small shared networks."""
+    """The preset `default` with one short training of small residual networks."""
     base = PRESETS["default"]
-    settings: dict[str, Any] = {"hidden": (24,) * 3, "shared": True, "steps": 600, "members": 2}
+    settings: dict[str, Any] = {"hidden": (24,) * 3, "family": "residual", "steps": 600, "members": 2}
     training = dataclasses.replace(base.training, **(settings | more))
     search = dataclasses.replace(base.search, folds=1)
     return dataclasses.replace(base, training=training, search=search, final=final)
@@ -53,18 +55,24 @@ def test_what_was_trained_is_what_the_rule_says() -> None:
     np.testing.assert_allclose(fitted.log_prob, model.log_prob(data), rtol=2e-4, atol=2e-3)
 
 
-def test_a_memo_brings_it_back_bit_for_bit() -> None:
+def test_a_cache_brings_it_back_bit_for_bit(tmp_path: pathlib.Path) -> None:
     data = toy.generate(60, seed=2, followers=1)
-    chosen = preset(steps=50)
-    fitted, dataset, _ = fit_shell(data, TRUE, chosen, longest=2)
-    again = _revive(_preserve(fitted), fitted.matrix, chosen.training)
-    for a, b in zip(_preserve(fitted).values(), _preserve(again).values(), strict=True):
-        assert a.tobytes() == b.tobytes()
-    assert str(again.rule(dataset)) == str(fitted.rule(dataset))
+    fitted, dataset, plan = fit_shell(data, TRUE, preset(steps=50), longest=2)
+    found, reused = [], []
+    for _ in range(2):
+        cache = open_run(tmp_path / "run", {}, resume=True)
+        found.append(fit_predictors(dataset, [(TRUE, TRUE)], dataclasses.replace(plan, cache=cache))[0])
+        reused.append(cache.reused)
+        cache.close(finished=False)
+    assert reused == [0, 1]
+    for again in found:
+        assert {*again.arrays()} == {*fitted.arrays()}
+        for name, array in fitted.arrays().items():
+            assert array.tobytes() == again.arrays()[name].tobytes()
+        assert str(again.rule(dataset)) == str(fitted.rule(dataset))
 
 
 def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
-    assert real_outputs(12, 2, 2).tolist() == [0, 1, 6, 7]
     data = toy.generate(20, seed=0)
     _, _, plan = fit_shell(data, spare.Shell(1), preset(steps=25), longest=2)
     nets = initial_nets(preset().training, plan.capacity, (4, 2), np.random.default_rng(0))
@@ -72,13 +80,16 @@ def test_only_the_real_outputs_of_both_heads_start_away_from_zero() -> None:
     last = np.asarray(nets.mean.weights[-1])
     half = plan.capacity.slots * plan.capacity.quantities
     assert np.flatnonzero(last.any(axis=0)).tolist() == [0, 1, half, half + 1]
+    cut = cut_network(nets.mean, 4, 2)
+    np.testing.assert_array_equal(cut.weights[-1], last[:, [0, 1, half, half + 1]])
+    np.testing.assert_array_equal(cut.weights[0], nets.mean.weights[0][:4])
 
 
-def test_a_search_may_end_with_shared_networks(tmp_path: Any, capsys: Any) -> None:
-    """Candidates have two plain networks; the ensemble of what was found has shared ones, and is saved so."""
+def test_a_search_may_end_with_residual_networks(tmp_path: Any, capsys: Any) -> None:
+    """Candidates have two plain networks; the ensemble of what was found has residual ones, and is saved so."""
     data = toy.generate(200, seed=3, followers=1)
     final = preset(hidden=(24,) * 5, steps=300).training
-    chosen = preset(final, shared=False, hidden=(24, 24), steps=300)
+    chosen = preset(final, family="networks", hidden=(24, 24), steps=300)
     model = fit(data.domain, data, seed=0, preset=chosen, max_references=1, refine=False).model
     predictor = model.rules[0].predictor
     assert isinstance(predictor, Predictor)
