@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from types import SimpleNamespace
@@ -14,9 +15,11 @@ import pytest
 
 import spare
 from spare.language.references import AGGREGATORS, count_shells, next_pointers
-from spare.language.relations import Objects, SceneView
+from spare.language.relations import Objects, Relation, SceneView
+from spare.learning.bindings import Bindings
 from spare.model.features import SceneSlots
 from tests import oracle
+from tests.rules import make_rule
 from tests.strategies import reference_pairs
 
 NAMES = ("x", "y", "w")
@@ -156,3 +159,43 @@ def test_the_number_of_shells_is_that_of_a_listing(names: tuple[str, ...]) -> No
             assert len(set(fringe)) == len(fringe)
             listed += len(fringe)
         assert count_shells(references, roles, longest) == listed
+
+
+@dataclasses.dataclass(frozen=True)
+class InPath(Relation):
+    """What lies within the action's reach to the right: a relation of a user's own that looks at a parameter."""
+
+    @property
+    def arity(self) -> int:
+        return 1
+
+    def pick(self, scene: SceneView, arguments: tuple[Any, ...]) -> Any:
+        x = scene.objects.x
+        gap = x - x[arguments[0]]
+        return (gap > 0) & (gap < scene.parameters.get("reach", 0.0)) & scene.valid
+
+    def describe(self) -> str:
+        return "in the path"
+
+
+def test_a_relation_may_look_at_the_action() -> None:
+    domain = spare.Domain(
+        "row",
+        properties=[spare.Property("x", resolution=0.1)],
+        references=[spare.Reference("ahead", InPath())],
+        actions=[spare.Action("sweep", ("arm",), ("reach",)), spare.Action("wait", ("arm",))],
+    )
+    shell = spare.Shell(1, (spare.Pointer("ahead", (0,)),))
+    predictor = spare.linear_predictor(jnp.zeros((3, 2)), jnp.zeros(2), jnp.ones((2, 1)))
+    model = spare.Model(domain, [make_rule(domain, "sweep", shell, predictor, np.ones(1))], np.ones(1))
+    state = spare.State(("arm", "near", "far"), np.array([[0.0], [1.0], [3.0]]))
+    found = {}
+    for reach in (0.5, 2.0, 4.0):
+        answer = model.predict(state, spare.ActionCall("sweep", ("arm",), (reach,))).rules[0]
+        found[reach] = answer.inputs[1].tolist() if answer.applies else None
+    assert found == {0.5: None, 2.0: [False, True, False], 4.0: [False, True, True]}
+    builder = spare.Builder(domain)
+    for reach in (0.5, 2.0, 4.0):
+        builder.add(state, spare.ActionCall("sweep", ("arm",), (reach,)), state)
+    held = Bindings(builder.build(), "sweep").masks(shell)[1].reshape(3, 3)
+    np.testing.assert_array_equal(held.sum(axis=1), [0, 1, 2])

@@ -50,7 +50,8 @@ def fit_copula(
     several = np.flatnonzero(np.bincount(scored.owner, minlength=len(scored.weight)) > 1)
     if len(several) < FEW:
         return None
-    found = [maximum(scored, q, len(several)) for q in range(scored.scores.shape[1])]
+    nothing = np.append(np.zeros(scored.slots.shape[1]), SHARES[1])
+    found = [maximum(scored, q, len(several)) if one else nothing for q, one in enumerate(parts.continuous)]
     loading, apart = np.stack([one[:-1] for one in found], axis=1), np.array([one[-1] for one in found])
     return OneFactorCopula(loading, apart) if loading.any() else None
 
