@@ -15,7 +15,7 @@ import spare
 ROOT = pathlib.Path(spare.__file__).parent
 
 LAYERS = (
-    *("errors", "names"),
+    *("errors", "names", "arrays"),
     *("io", "language", "data", "model", "learning"),
     *("planning", "bridges"),
     *("testing", "lab"),

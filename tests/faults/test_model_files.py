@@ -113,7 +113,7 @@ def test_model_with_bytes_added(good: bytes, path: pathlib.Path) -> None:
 def test_model_with_overlapping_tensors(good: bytes, path: pathlib.Path) -> None:
     """Refused: two tensors may not share bytes."""
     header, body = taken_apart(good)
-    names = [name for name in header if name.endswith("default_variance")]
+    names = [name for name in header if name.endswith("noise.variance")]
     header[names[1]] = header[names[0]]
     refused(path, container(header, body), "invalid offset for tensor")
 
@@ -121,16 +121,20 @@ def test_model_with_overlapping_tensors(good: bytes, path: pathlib.Path) -> None
 def test_model_with_a_gap_between_tensors(good: bytes, path: pathlib.Path) -> None:
     """Refused: no bytes may hide between tensors."""
     header, body = taken_apart(good)
-    del header["default_variance"]
+    del header["noise.variance"]
     refused(path, container(header, body), "invalid offset for tensor")
 
 
 def test_model_without_a_tensor(good: bytes, path: pathlib.Path) -> None:
     """Refused, naming the tensor that is missing."""
-    refused(path, with_arrays(good, lambda a: a.pop("rule.0.mean.1.bias")), r"'rule\.0\.mean\.1\.bias' is missing")
+    refused(
+        path,
+        with_arrays(good, lambda a: a.pop("rule.0.predictor.mean.1.bias")),
+        r"'rule\.0\.predictor\.mean\.1\.bias' is missing",
+    )
     for broken in (
-        lambda a: a.pop("rule.0.mean.0.bias"),
-        lambda a: a.update({"rule.0.mean.0.bias": np.zeros((), "f4")}),
+        lambda a: a.pop("rule.0.predictor.mean.0.bias"),
+        lambda a: a.update({"rule.0.predictor.mean.0.bias": np.zeros((), "f4")}),
     ):
         path.write_bytes(with_arrays(good, broken))
         refuses(lambda: inspect(path), "rule 1 has no network")
@@ -145,7 +149,7 @@ def test_model_with_an_extra_tensor(good: bytes, path: pathlib.Path) -> None:
 def test_model_with_an_absurd_shape(good: bytes, path: pathlib.Path, shape: list[int]) -> None:
     """Refused before anything is allocated: a shape must fit the bytes that are there."""
     header, body = taken_apart(good)
-    header["default_variance"]["shape"] = shape
+    header["noise.variance"]["shape"] = shape
     refused(path, container(header, body), "damaged: (invalid shape|overflow|invalid JSON in header: invalid value)")
 
 
@@ -153,7 +157,7 @@ def test_model_with_an_absurd_shape(good: bytes, path: pathlib.Path, shape: list
 def test_model_with_a_wrong_type(good: bytes, path: pathlib.Path, kind: Any) -> None:
     """Refused: tensors are made of 32-bit numbers."""
     header, body = taken_apart(good)
-    header["default_variance"]["dtype"] = kind
+    header["noise.variance"]["dtype"] = kind
     refused(path, container(header, body), "damaged: (invalid shape, data type|invalid JSON in header: )")
 
 
@@ -178,9 +182,9 @@ def test_model_with_weights_that_are_not_finite(good: bytes, path: pathlib.Path,
     """Refused, naming the tensor."""
 
     def spoil(arrays: dict[str, np.ndarray]) -> None:
-        arrays["rule.0.mean.0.weight"].flat[3] = number
+        arrays["rule.0.predictor.mean.0.weight"].flat[3] = number
 
-    refused(path, with_arrays(good, spoil), r"rule\.0\.mean\.0\.weight' is not made of finite")
+    refused(path, with_arrays(good, spoil), r"rule\.0\.predictor\.mean\.0\.weight' is not made of finite")
 
 
 def test_model_with_duplicate_keys(good: bytes, path: pathlib.Path) -> None:
@@ -189,11 +193,11 @@ def test_model_with_duplicate_keys(good: bytes, path: pathlib.Path) -> None:
     header, body = good[8 : 8 + length], good[8 + length :]
     refused(path, container(header.replace(b'"dtype"', b'"dtype":"F32","dtype"', 1), body), "'dtype' is there twice")
     twice = header.replace(
-        b'"default_variance"',
-        b'"default_variance":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"default_variance"',
+        b'"noise.variance"',
+        b'"noise.variance":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"noise.variance"',
         1,
     )
-    refused(path, container(twice, body), "'default_variance' is there twice")
+    refused(path, container(twice, body), "'noise.variance' is there twice")
     twice = header.replace(b'\\"format\\"', b'\\"format\\": 2, \\"format\\"', 1)
     assert twice != header
     refused(path, container(twice, body), "'format' is there twice")
@@ -259,9 +263,11 @@ def test_model_that_is_a_zip(path: pathlib.Path, tmp_path: pathlib.Path) -> None
 
 def test_model_that_names_code(good: bytes, path: pathlib.Path) -> None:
     """Nothing in a file can name code: unknown activations, predictors and domains are refused, never imported."""
-    refused(path, changed(good, "rules", 0, "predictor", "activations", to=["os_system", "relu"]), "os_system")
-    refused(path, changed(good, "rules", 0, "predictor", "activations", to=["os.system", "relu"]), "damaged")
-    refused(path, changed(good, "rules", 0, "predictor", "kind", to="spare.commands.cli:main"), "unknown kind")
+    place = ("rules", 0, "predictor", "networks", "mean", "activation")
+    refused(path, changed(good, *place, to="os.system"), "unknown activation 'os.system'")
+    refused(path, changed(good, *place, to=["relu"]), "damaged|unknown activation")
+    refused(path, changed(good, "rules", 0, "predictor", "kind", to="os.system"), "unknown (kind of )?predictor")
+    refused(path, changed(good, "rules", 0, "predictor", "kind", to="spare.commands.cli:main"), "damaged")
     refused(path, changed(good, "domain", "name", to="os"), "needs the domain 'os'")
     refused(path, changed(good, "domain", "name", to="antigravity:main"), "damaged")
 
@@ -371,7 +377,7 @@ def test_model_that_would_not_come_back_is_not_written(tmp_path: pathlib.Path) -
         {"x": [[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]},
         {"rules": 3},
     ):
-        again = spare.Model(model.domain, model.rules, model.default_variance, wrong)
+        again = spare.Model(model.domain, model.rules, model.noise, wrong)
         refuses(lambda again=again: again.save(path), "not written, because")
         assert (path.read_bytes(), os.listdir(tmp_path)) == (before, ["model.spare"])
 

@@ -143,7 +143,7 @@ def _mutate_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> None:
     elif kind == 6:
         arrays[name] = array.astype(rng.choice((np.float64, np.int32, np.uint8, np.float16, np.bool_)))
     else:
-        arrays[rng.choice(("extra", "rule.9.x_mean", "rule.0.mean.9.weight", "a" * 300))] = array
+        arrays[rng.choice(("extra", "rule.9.predictor.x_mean", "rule.0.predictor.mean.9.weight", "a" * 300))] = array
 
 
 def parquet_variants(path: str) -> list[bytes]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import jax
 import numpy as np
 
 import spare
 from spare.lab.worlds import queue as toy
-from spare.model.predictors import fresh_predictor
+from spare.model.copula import OneFactorCopula
+from spare.model.noise import DefaultNoise
 from tests.fuzz.mutations import parquet_variants
+from tests.rules import fresh_predictor
 
 
 def model() -> spare.Model:
@@ -21,22 +22,21 @@ def model() -> spare.Model:
     for k, (delta, inputs) in enumerate(((gamma, None), (spare.Shell(1), ("x", "y")))):
         size = 1 + 3 * (3 if inputs is None else 2)
         predictor = fresh_predictor(jax.random.key(k), size, (delta.slots, 2), hidden=(5, 4), members=2)
-        settings: dict[str, Any] = {"targets": ("change", "absolute"), "inputs": inputs}
-        rules.append(spare.Rule(toy.domain, "usher", (gamma, delta), predictor, np.array([0.1, 0.2]), **settings))
+        spec = spare.RuleSpec.of(toy.domain, "usher", gamma, delta, targets=("change", "absolute"), inputs=inputs)
+        rules.append(spare.Rule(toy.domain, spec, predictor, np.array([0.1, 0.2])))
     shares = [{"share": 0.75, "typical": 3}, {"share": 0.25, "typical": 8}]
     return spare.Model(toy.domain, rules, np.array([1.0, 2.0]), {"seed": 3, "note": "ü", "rules": shares})
 
 
 def modern() -> spare.Model:
-    """What came with formats 3 and 4: surprises, inputs left out and added, one network for both, common causes."""
+    """What the paper's rules lack: outliers, features left out and added, one network for both, a copula."""
     shell = spare.Shell(1, (spare.Pointer("behind", (0,)),))
-    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1 + 2, (2, 2), hidden=(4,) * 3, members=2, shared=True)
-    surprises = (np.array([0.1, 0.2]), np.array([1.0, 2.0]))
-    together = (np.array([[0.9, 0.0], [0.5, 0.0]]), np.array([0.1, 0.5]))
-    views: dict[str, Any] = {"ignores": ("target.x",), "adds": ("max(b1).x", "count(b1)")}
-    variance = np.array([0.1, 0.2])
-    rule = spare.Rule(toy.domain, "usher", shell, predictor, variance, surprises=surprises, together=together, **views)
-    return spare.Model(toy.domain, [rule], np.array([1.0, 2.0]), {"seed": 3})
+    predictor = fresh_predictor(jax.random.key(5), 1 + 2 * 3 - 1 + 2, (2, 2), hidden=(4,) * 3, members=2, residual=True)
+    noise = DefaultNoise(np.array([0.1, 0.2]), np.array([0.1, 0.2]), np.array([1.0, 2.0]))
+    copula = OneFactorCopula(np.array([[0.9, 0.0], [0.5, 0.0]]), np.array([0.1, 0.5]))
+    extra = ("max(b1).x", "count(b1)")
+    spec = spare.RuleSpec.of(toy.domain, "usher", shell, dropped=("target.x",), extra=extra)
+    return spare.Model(toy.domain, [spare.Rule(toy.domain, spec, predictor, noise, copula)], np.ones(2), {"seed": 3})
 
 
 def models(folder: pathlib.Path) -> list[bytes]:
