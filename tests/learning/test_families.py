@@ -248,6 +248,7 @@ def test_what_was_trained_is_what_the_rule_says() -> None:
     assert mean.shape == variance.shape == problem.rows.y.shape
 
 
+@pytest.mark.slow
 def test_several_rules_are_learned_with_it() -> None:
     """EM trains again from earlier members; this family starts anew, and finds the same."""
     acts = many_worlds.WORLDS["two"]

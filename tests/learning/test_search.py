@@ -55,6 +55,7 @@ def test_the_queue_is_found_by_default(followers: int) -> None:
     assert recovered(result, data, (Truth(toy.true_shell(followers), ()),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pair", "templates"])
 def test_worlds_are_found_by_default(name: str) -> None:
     """Two roles with a reference of arity 2; two templates of which one moves its target alone."""

@@ -51,6 +51,7 @@ def learned(matters: str, count: int = 150) -> spare.Rule:
     return rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matters", ["sum", "max"])
 def test_an_aggregator_that_the_reference_does_not_offer_is_found(matters: str) -> None:
     """The sum, or what tells it beside the mean: the size; and the largest."""
