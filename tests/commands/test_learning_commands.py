@@ -182,3 +182,11 @@ def test_a_process_refuses_without_a_traceback(workspace: pathlib.Path) -> None:
         assert result.stdout == ""
         assert "Traceback" not in result.stderr
         assert result.stderr.strip()
+
+
+def test_a_missing_package_of_the_lab_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)  # as if it were not installed
+    said = refused(capsys, "generate", "push", "--samples", "3", "--json", "--out", str(tmp_path / "x.parquet"))
+    assert "this needs joblib; install it with: pip install 'spare-models[lab]'" in said

@@ -39,6 +39,8 @@ COMMANDS: dict[str, type] = {
     "report": Report,
     "bench": Bench,
 }
+LAB = ("gymnasium", "joblib", "matplotlib", "mujoco", "pybullet")
+"""Packages of the extra `lab`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,6 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _forget(code)
     except SpareError as error:
         print(f"spare: {shown(error)}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in LAB:
+            raise
+        print(f"spare: this needs {error.name}; install it with: pip install 'spare-models[lab]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("spare: interrupted", file=sys.stderr)

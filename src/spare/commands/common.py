@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
     from spare.model.model import Model
+
+Number = TypeVar("Number", int, float)
 
 
 def remember_programs() -> None:
@@ -49,3 +51,21 @@ def check_target(path: pathlib.Path) -> None:
         raise FileError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
         raise FileError(f"{path}: the folder {path.parent} cannot be written to")
+
+
+def check_index(index: int, data: Experience, path: pathlib.Path) -> None:
+    """Refuse the number of a transition that the data do not have."""
+    from spare.errors import UsageError
+
+    if not 0 <= index < len(data):
+        raise UsageError(f"--index {index}: {path} holds transitions 0 to {len(data) - 1}")
+
+
+def numbers(option: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
+    """`2,3,4` as numbers, or a sentence that names the option."""
+    from spare.errors import UsageError
+
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"--{option} {text!r}: give one number, or several separated by commas") from error

@@ -106,7 +106,7 @@ class Demo:
         """run.json, figures/ and report.html."""
         from spare.lab.experiments.learned import learned
         from spare.lab.experiments.run import calibration, save_run
-        from spare.lab.experiments.scenes import scenes
+        from spare.lab.experiments.scenes import representative, scenes
         from spare.lab.experiments.store import read_json
         from spare.lab.report.render import write
         from spare.lab.report.run import run_document
@@ -116,7 +116,7 @@ class Demo:
             "title": "What SPARE learned from a few pushes",
             "about": f"A robot pushes stacks of three blocks among four others. From {len(train)} pushes SPARE learned "
             f"which blocks matter and where they go; {len(test)} pushes that it has not seen tell how well.",
-            "learned": {**learned(how), "scenes": scenes(how.model, test)},
+            "learned": {**learned(how), "scenes": scenes(test, representative(test, 3), how.model)},
             "methods": methods,
             "caption": f"{len(test)} unseen pushes, blocks that moved by more than 1 mm; higher nats and lower errors "
             f"are better. All learned from the same {len(train)} pushes.",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from spare.commands.common import numbers
 from spare.commands.interrupts import INTERRUPTED, again, ending_soon
 
 
@@ -67,8 +68,8 @@ class Generate:
     def _generate(self, generate: Any) -> Any:
         return generate(
             self.samples,
-            stack=_numbers("stack", self.stack, int),
-            share=None if self.share is None else _numbers("share", self.share, float),
+            stack=numbers("stack", self.stack, int),
+            share=None if self.share is None else numbers("share", self.share, float),
             extra=self.extra,
             seed=self.seed,
             engine=self.engine,
@@ -78,16 +79,6 @@ class Generate:
             max_rejects=self.max_rejects,
             progress=not self.json,
         )
-
-
-def _numbers(name: str, text: str, kind: type) -> tuple:
-    """`2,3,4` as a tuple of numbers."""
-    from spare.errors import UsageError
-
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"--{name} {text!r}: give one number, or several separated by commas") from error
 
 
 def _report(asked: Generate, data: Any, seconds: float) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from spare.commands.common import load_data, load_model, remember_programs
+from spare.commands.common import check_index, load_data, load_model, remember_programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,9 @@ class Predict:
 
     def run(self) -> int:
         """Predict and explain."""
-        from spare.errors import UsageError
-
         remember_programs()
         model, data = load_model(self.model, self.domain), load_data(self.data, self.domain)
-        if not 0 <= self.index < len(data):
-            raise UsageError(f"--index {self.index}: {self.data} holds transitions 0 to {len(data) - 1}")
+        check_index(self.index, data, self.data)
         prediction = model.predict(data.states[self.index], data.actions[self.index])
         after = data.next_states[self.index]
         if self.json:

@@ -62,7 +62,8 @@ class Report:
         from spare.commands.common import load_data, load_model, remember_programs
         from spare.lab.baselines.simple import no_change
         from spare.lab.experiments.learned import told
-        from spare.lab.experiments.run import FORMAT, examples, scored
+        from spare.lab.experiments.run import FORMAT, scored
+        from spare.lab.experiments.scenes import representative, scenes
         from spare.lab.experiments.store import circumstances
 
         remember_programs()
@@ -72,7 +73,7 @@ class Report:
             "format": FORMAT,
             "title": f"A model of {model.domain.name}",
             "about": f"{self.source.name}, judged by the {len(test):,} transitions of {data.name}.",
-            "learned": {**told(model), "scenes": examples(model, test)},
+            "learned": {**told(model), "scenes": scenes(test, representative(test, 3), model)},
             "methods": {
                 "spare": scored(model, test, label="this model"),
                 "no-change": scored(still, test, label="nothing moves"),

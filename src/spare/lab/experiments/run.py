@@ -67,16 +67,6 @@ def calibration(methods: Mapping[str, Mapping[str, Any]]) -> Picture:
     return Picture("calibration", title, x, y, tuple(curves), bounds=(0.0, 100.0))
 
 
-def examples(model: Any, test: Experience, count: int = 3) -> list[dict[str, Any]]:
-    """A few transitions in words, for domains that nobody can draw."""
-    chosen = np.unique(np.linspace(0, len(test) - 1, min(count, len(test))).round().astype(int))
-    found = []
-    for index in map(int, chosen):
-        told = model.predict(test.states[index], test.actions[index])
-        found.append({"title": f"transition {index}", "explained": told.explain(test.next_states[index])})
-    return found
-
-
 def save_run(path: pathlib.Path, record: Mapping[str, Any]) -> None:
     """Write run.json, whole or not at all, with when and with what it was made."""
     write_json(path, {"format": FORMAT, "kind": KIND, **record, "made": circumstances()})

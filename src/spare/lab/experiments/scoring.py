@@ -13,7 +13,7 @@ from spare.data.experience import Experience, concatenate
 from spare.lab.experiments.data import Dataset, stacks, unseen
 from spare.lab.experiments.learned import learned, ranks_by_property
 from spare.lab.experiments.methods import learn
-from spare.lab.experiments.scenes import scenes
+from spare.lab.experiments.scenes import representative, scenes
 from spare.lab.worlds import push
 from spare.learning.bindings import Pointing
 from spare.model.model import Model
@@ -40,7 +40,7 @@ def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     if how is not None:
         result["learned"] = learned(how)
         if seed == 0 and settings["method"] == "spare":
-            result["learned"]["scenes"] = scenes(model, test)
+            result["learned"]["scenes"] = scenes(test, representative(test, 3), model)
     return result
 
 

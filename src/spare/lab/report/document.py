@@ -88,10 +88,10 @@ class Diagram:
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A transition in 3-D (see `experiments/scenes.py`), with words about it; without geometry, words alone."""
+    """A transition in 3-D (see `experiments/scenes.py`), a prediction in words, or both."""
 
     title: str
-    explained: str
+    explained: str | None
     geometry: dict[str, Any] | None
 
 

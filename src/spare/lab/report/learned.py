@@ -156,18 +156,27 @@ def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Secti
     return Section("calibration", "Calibration", (Paragraph(about), chart, note, Row(tuple(histograms))))
 
 
-def scenes_section(record: Mapping[str, Any]) -> Section | None:
-    """A few transitions, the one with most motion first and large."""
-    stored = list(reversed(record.get("scenes", [])))
+def scenes_section(stored: Sequence[Mapping[str, Any]], title: str = "Unseen transitions") -> Section | None:
+    """Transitions as `experiments/scenes.py` stores them, in pairs, an odd one first and large; None without any."""
     if not stored:
         return None
-    scenes = [Scene(one["title"], one["explained"], one if "objects" in one else None) for one in stored]
-    drawn = any(one.geometry is not None for one in scenes)
-    text = (
-        "Unseen transitions. Violet ellipses are where the centre of a block is expected, one and two deviations wide; "
-        "the white dot is where it is. Green arrows are the references of the rule, dashed lines where blocks stood, "
-        "the blue arrow is the push. Drag to turn; Ctrl and wheel, or + and -, to zoom."
-        if drawn
-        else "Unseen transitions, what was expected of them and what happened."
-    )
-    return Section("transitions", "Transitions it has not seen", (Paragraph(text), scenes[0], Row(tuple(scenes[1:]))))
+    scenes = [Scene(one["title"], one["explained"], dict(one) if "objects" in one else None) for one in stored]
+    odd = len(scenes) % 2
+    rows = (Row(tuple(scenes[odd:])),) if scenes[odd:] else ()
+    return Section("transitions", title, (Paragraph(_legend([s.geometry for s in scenes])), *scenes[:odd], *rows))
+
+
+def _legend(geometries: Sequence[Mapping[str, Any] | None]) -> str:
+    """What colours and marks mean, as far as they are there."""
+    drawn = [one for one in geometries if one is not None]
+    if not drawn:
+        return "What was predicted, and what was observed."
+    text = "Red: the object that is acted on; yellow: other objects that moved. Dashed lines show where they stood."
+    if any(one["arrow"] for one in drawn):
+        text += " The blue arrow is the action."
+    if any(one["expected"] for scene in drawn for one in scene["objects"]):
+        text += (
+            " Violet ellipses show where the centre of an object is predicted to be, one and two standard deviations "
+            "wide; the white dot is where it was observed. Green arrows are the references of the rule."
+        )
+    return text + " Drag to turn; Ctrl and wheel, or + and -, to zoom."

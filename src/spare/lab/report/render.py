@@ -152,15 +152,17 @@ def _diagram(one: Diagram) -> str:
 
 
 def _scene(one: Scene) -> str:
-    title, text = f"<figcaption>{escape(one.title)}</figcaption>", f"<pre>{escape(one.explained)}</pre>"
+    title = f"<figcaption>{escape(one.title)}</figcaption>"
+    words = f"<pre>{escape(one.explained)}</pre>" if one.explained is not None else ""
     if one.geometry is None:
-        return f'<figure class="words">{title}{text}</figure>'
-    told = json.dumps(one.geometry, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+        return f'<figure class="words">{title}{words}</figure>'
+    words = words and f"<details><summary>The prediction in words</summary>{words}</details>"
+    plain = json.dumps(one.geometry, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     label = escape(f"3-D view: {one.title}")
     return (
         f'<figure class="scene">{title}'
         f'<canvas tabindex="0" role="img" aria-label="{label}"></canvas><div class="controls"></div>'
-        f'<script type="application/json">{told}</script><details><summary>In words</summary>{text}</details></figure>'
+        f'<script type="application/json">{plain}</script>{words}</figure>'
     )
 
 

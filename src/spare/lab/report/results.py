@@ -113,7 +113,7 @@ def _document(folder: Folder) -> Document:
             f"expected to stay. On unseen pushes it reaches {shown['stack']:.2f} nats per value of the stack, and its "
             f"expectation is {shown['error']:.1f} mm off."
         )
-        parts = (rules_section(record, about), scenes_section(record), search_section(record))
+        parts = (rules_section(record, about), scenes_section(record.get("scenes", [])), search_section(record))
         sections += [one for one in parts if one is not None]
     sections += [_experiment(one, folder.results) for one in folder.experiments]
     about = (

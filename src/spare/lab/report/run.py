@@ -33,7 +33,7 @@ def _document(record: Mapping[str, Any]) -> Document:
     sections = [
         _compared(record, methods),
         rules_section(learned, about),
-        scenes_section(learned),
+        scenes_section(learned.get("scenes", [])),
         search_section(learned),
         calibration_section(ranks, "Values of objects that moved, in unseen transitions."),
         _provenance(record),

@@ -28,7 +28,7 @@ def load() -> ModuleType:
     try:
         import pybullet
     except ImportError as error:
-        raise UsageError("the bullet engine needs PyBullet: install spare-models[push]") from error
+        raise UsageError("the bullet engine needs PyBullet: install spare-models[lab]") from error
     finally:
         ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 2)

@@ -28,7 +28,7 @@ class Mujoco:
         try:
             import mujoco
         except ImportError as error:
-            raise UsageError("the mujoco engine needs MuJoCo: install spare-models[push]") from error
+            raise UsageError("the mujoco engine needs MuJoCo: install spare-models[lab]") from error
         # Without a handler MuJoCo writes a log file into the current folder.
         self._mj: Any = mujoco
         self._mj.set_mju_user_warning(_ignore)
