@@ -68,8 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"spare: this needs {error.name}; install it with: pip install 'spare-models[lab]'", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("spare: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"\nspare: {shown(error)}" if error.args else "spare: interrupted", file=sys.stderr)
         return _forget(130)
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,16 +6,22 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from spare.commands.common import check_target, load_data, remember_programs
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from spare.data.experience import Experience
+    from spare.learning.clusters import Clustering
+
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Learn one rule, cluster the samples by what it sees, and show how well a known label is separated."""
+    """Learn one rule, cluster the samples by its features, and show how well a known label is separated."""
 
     data: Annotated[pathlib.Path, tyro.conf.Positional]
     """Parquet file of transitions."""
@@ -50,8 +56,7 @@ class Cluster:
         how = Clustering(self.kind, self.likelihood, self.scale)
         if self.out is not None:
             check_target(self.out)
-        data = load_data(self.data, self.domain)
-        points, z, labels, data = self._memberships(data, how)
+        points, z, labels = self._memberships(load_data(self.data, self.domain), how)
         names, table = separation(z, labels)
         if self.json:
             print(json.dumps({"labels": names.tolist(), "table": table.tolist()}, indent=1))
@@ -62,7 +67,8 @@ class Cluster:
             print(f"wrote {self.out}", file=sys.stderr)
         return 0
 
-    def _memberships(self, data: Any, how: Any) -> tuple[Any, Any, Any, Any]:
+    def _memberships(self, data: Experience, how: Clustering) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features (n, d), memberships (n, K) and labels (n,) of the samples of one action."""
         import numpy as np
 
         from spare.errors import UsageError
@@ -84,10 +90,10 @@ class Cluster:
             print(f"the single rule: {single.best.gamma.show(data.domain.action(action).objects)}")
         points = features(extractor, single, single.losses, how)
         z = memberships(points, data.weights, self.rules, how, self.seed)
-        return points, z, data.info[label] if label else np.zeros(len(data), int), data
+        return points, z, np.asarray(data.info[label]) if label else np.zeros(len(data), int)
 
 
-def _print(names: Any, table: Any, how: Any) -> None:
+def _print(names: np.ndarray, table: np.ndarray, how: Clustering) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -104,7 +110,7 @@ def _print(names: Any, table: Any, how: Any) -> None:
     Console().print(view)
 
 
-def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
+def _plot(points: np.ndarray, z: np.ndarray, labels: np.ndarray, out: pathlib.Path) -> None:
     """Loss of every sample by label, coloured by its cluster."""
     import matplotlib
 

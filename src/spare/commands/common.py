@@ -13,16 +13,18 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 
-def remember_programs() -> None:
-    """Keep compiled programs between runs, in the user's cache folder; SPARE_CACHE=off turns it off."""
-    import jax
+def program_cache() -> str | None:
+    """The folder that keeps compiled programs between commands, in the user's cache; None with SPARE_CACHE=off."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = os.environ.get("SPARE_CACHE") or os.path.join(home, "spare")
+    return None if place == "off" else place
 
-    place = os.environ.get("SPARE_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spare"
-    )
-    if place != "off":
-        jax.config.update("jax_compilation_cache_dir", place)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+def remember_programs() -> None:
+    """Keep this command's compiled programs for the next one."""
+    from spare.lab import workers
+
+    workers.remember_programs(program_cache())
 
 
 def load_data(path: pathlib.Path, domain: str | None) -> Experience:
@@ -39,6 +41,14 @@ def load_model(path: pathlib.Path, domain: str | None) -> Model:
     from spare.model.files import load
 
     return load(path, named_domain(domain))
+
+
+def in_words(model: Model) -> str:
+    """The model's rules, with each rule's share of the data where several were learned."""
+    lines = [str(model)]
+    for k, one in enumerate(model.provenance.get("rules", [])):
+        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
+    return "\n".join(lines)
 
 
 def check_target(path: pathlib.Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 import spare
 from spare.commands.cli import main
 from spare.lab.experiments.store import FORMAT
+from spare.lab.report.comparison import comparison_document
 from spare.lab.report.render import html
 from spare.lab.report.results import results_document
-from spare.lab.report.run import run_document
 from tests.browser import NEEDED, show
 
 DRAWN = "[...document.querySelectorAll('figure.scene')].every((one) => one.dataset.drawn === 'yes')"
@@ -159,7 +159,7 @@ def test_a_model_and_data_of_any_domain(tmp_path: pathlib.Path, capsys: pytest.C
     assert main(["report", *files, "--domain", "spare.lab.worlds.flights:domain"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    for text in ("A model of flights", "no rule applies", "hold(flight ", "this model", "expected to stay"):
+    for text in ("A model of flights", "no rule applies", "hold(flight ", "this model", "predicted to stay"):
         assert text in page
     assert "<canvas" not in page
 
@@ -186,13 +186,13 @@ def test_folders_that_hold_no_report(
         (run.replace(f'"format": {FORMAT}', '"format": 7'), "format 7"),
         (run.replace('"quick"', '"huge"'), "size 'huge'"),
         (run[:20], "half written"),
-        ('{"format": 3, "kind": "run"}', "format 3"),
-        ('{"format": 1, "kind": "run"}', "not the record of a run"),
+        ('{"format": 3, "kind": "comparison"}', "format 3"),
+        ('{"format": 1, "kind": "comparison"}', "not the record of a comparison"),
     ):
         (copy / "run.json").write_text(text)
         assert says in refused([str(copy)], capsys)
     (copy / "run.json").write_text(run)
-    one = next(path for path in sorted((copy / "cells").iterdir()) if "diagonals" in path.read_text())
+    one = next(path for path in sorted((copy / "runs").iterdir()) if "diagonals" in path.read_text())
     whole = one.read_text()
     for text, says in ((whole[:50], "half written"), (whole.replace('"shells"', '"other"'), "damaged or of another")):
         one.write_text(text)
@@ -213,8 +213,8 @@ def test_hostile_records_stay_text(demo: tuple[pathlib.Path, str]) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     record["title"] = record["learned"]["rules"] = evil
     record["learned"]["scenes"][0]["title"] = record["learned"]["scenes"][0]["objects"][0]["name"] = evil
-    record["learned"]["search"][0]["rounds"][0]["explored"][0]["list"] = evil
+    record["learned"]["search"][0]["rounds"][0]["explored"][0]["gamma"] = evil
     record["learned"]["diagram"] = f"<svg xmlns='http://www.w3.org/2000/svg'>{evil}</svg>"
-    page = html(run_document(demo[0], record))
+    page = html(comparison_document(demo[0], record))
     assert "<script>alert" not in page
     assert "<img src=x" not in page

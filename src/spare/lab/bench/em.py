@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,16 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
-    """Seconds per iteration by way of training, their ratios, and what warm starts cost and bring."""
+def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds per iteration by way of training, their ratios, and the seconds and likelihood of warm starts."""
     from spare.lab.worlds import push
     from spare.learning.threads import cores
 
     samples, rounds = (150, 1) if quick else (900, 5)
-    _say(quiet, f"generating {samples + samples // 3} pushes")
+    say(f"generating {samples + samples // 3} pushes")
     data = push.generate(samples + samples // 3, stack=(2, 3, 4), seed=seed, jobs=cores())
     case = Case.make(data[:samples], data[samples:], seed, quick)
-    _say(quiet, "compiling")
+    say("compiling")
     compiling = case.one_by_one()
     compiling -= case.one_by_one()
     ways: dict[str, Callable[[], float]] = {
@@ -40,10 +39,10 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
-        _say(quiet, f"measuring, round {number + 1} of {rounds}")
+        say(f"measuring, round {number + 1} of {rounds}")
         for name, way in ways.items():
             times[name].append(way() / case.iterations)
-    _say(quiet, "warm starts")
+    say("warm starts")
     warm = [[case.learn(warm=flag) for flag in (False, True)] for _ in range(2)][-1]  # the first time compiles
     whole, loop = (np.array(times[name]) for name in ("an EM iteration", "its trainings, one after another"))
     return {
@@ -58,11 +57,6 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
         "warm_start": {"off": warm[0], "on": warm[1], "ratio": warm[0]["seconds"] / warm[1]["seconds"]},
         "goals": {"ratio to one after another": 2.0},
     }
-
-
-def _say(quiet: bool, text: str) -> None:
-    if not quiet:
-        print(text, file=sys.stderr, flush=True)
 
 
 class Run(NamedTuple):

@@ -1,11 +1,11 @@
-"""Claims: statements about an experiment, each computed from its cells, with an interval and a verdict.
+"""Claims: statements about an experiment, each computed from its runs, with an interval and a verdict.
 
 Medians are used for the flat network, whose likelihood has outliers of thousands of nats.
 
 holds            the whole 95 % interval is on the side that the claim says
 does not hold    the whole interval is on the other side
 not decided      it is on both: this many runs, or runs of this size, do not tell
-no numbers       a cell that the claim needs is missing or failed
+no numbers       a run that the claim needs is missing or failed
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from spare.lab.experiments.statistics import Estimate, median_of, over_runs, share
 
+Source = Literal["paper", "ours"]
 Verdict = Literal["holds", "does not hold", "not decided", "no numbers"]
 
 
@@ -34,7 +35,7 @@ class Claim:
     bound: str
     estimate: Estimate
     verdict: Verdict
-    source: Literal["paper", "ours"] = "paper"
+    source: Source = "paper"
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -46,13 +47,23 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True)
+class Summary:
+    """What was found: claims by experiment, runs that failed and why, processor seconds and number of all runs."""
+
+    claims: dict[str, list[Claim]]
+    failed: dict[str, str]
+    seconds: float
+    runs: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Statement:
     """What a claim says, before there are numbers."""
 
     name: str
     says: str
     quantity: str
-    source: Literal["paper", "ours"] = "paper"
+    source: Source = "paper"
     note: str = ""
 
     def above(self, values: Sequence[float], bound: float = 0.0, *, typical: bool = False) -> Claim:
@@ -90,6 +101,11 @@ def _side(yes: bool, no: bool, found: Estimate) -> Verdict:
     if math.isnan(found.mean):
         return "no numbers"
     return "holds" if yes else "does not hold" if no else "not decided"
+
+
+def whose(method: str) -> Source:
+    """Whether a statement about a method is the paper's, which has these two learners, or ours."""
+    return "paper" if method in ("spare-paper", "flat") else "ours"
 
 
 def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 from spare.io.atomic import replacing
 from spare.lab.experiments.catalogue import BEYOND, EXPERIMENTS
-from spare.lab.experiments.cells import Size
-from spare.lab.experiments.claims import Claim
+from spare.lab.experiments.claims import Claim, Summary
 from spare.lab.experiments.experiment import Experiment
 from spare.lab.experiments.figures import Grid, Picture
+from spare.lab.experiments.runs import Size
 from spare.lab.experiments.statistics import Estimate
 from spare.names import shown
-
-if TYPE_CHECKING:
-    from spare.lab.experiments.runner import Summary
-
 
 PLURAL = {
     "holds": "hold",
@@ -32,7 +27,7 @@ PLURAL = {
 def write_page(
     path: pathlib.Path,
     experiments: Sequence[Experiment],
-    pictures: dict[str, list[Any]],
+    pictures: Mapping[str, Sequence[Picture | Grid]],
     summary: Summary,
     size: Size,
 ) -> None:
@@ -41,14 +36,16 @@ def write_page(
         target.write_text(page(experiments, pictures, summary, size), "utf-8")
 
 
-def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summary: Summary, size: Size) -> str:
+def page(
+    experiments: Sequence[Experiment], pictures: Mapping[str, Sequence[Picture | Grid]], summary: Summary, size: Size
+) -> str:
     """The page as Markdown."""
     papers = any(one.name not in BEYOND for one in experiments)
-    title = "The paper's experiments, made again" if papers else "How many samples it takes"
+    title = "The paper's experiments, made again" if papers else "How many samples are needed"
     lines = [f"# {title}", "", *_head(experiments, summary, size)]
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
     if summary.failed:
-        lines += ["", "## Cells that failed", ""]
+        lines += ["", "## Runs that failed", ""]
         lines += [f"- {escape(shown(f'{name}: {reason}'), quote=False)}" for name, reason in summary.failed.items()]
     for one in experiments:
         paper = [f"**The paper.** {one.paper}", ""] if one.name not in BEYOND else []
@@ -85,7 +82,7 @@ def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> li
     lines += [
         "",
         f"{runs}. All likelihoods are true nats, every variance "
-        f"includes the square of 1 mm, intervals are 95 % over runs. {summary.cells} cells took "
+        f"includes the square of 1 mm, intervals are 95 % over runs. {summary.runs} runs took "
         f"{summary.seconds / 60:.0f} minutes of processor time in all, the simulation of data not counted.",
     ]
     return lines

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spare.lab.experiments.figures import COLOURS
 from spare.lab.experiments.learned import LEVELS, coverage
 from spare.lab.experiments.methods import LABELS
-from spare.lab.report.charts import Axes, Line, line_chart
+from spare.lab.report.charts import Axes, Line, line_chart, rank_histogram, search_chart
 from spare.lab.report.document import (
     Block,
     Cell,
@@ -26,7 +27,6 @@ from spare.lab.report.document import (
     Section,
     Table,
 )
-from spare.lab.report.histograms import rank_histogram, search_chart
 from spare.names import tabled
 
 MOVES = {"start": "empty", "grow": "longer", "drop": "shorter", "replace": "changed"}
@@ -43,7 +43,7 @@ def rules_section(record: Mapping[str, Any], about: str) -> Section:
 
 
 def search_section(record: Mapping[str, Any]) -> Section | None:
-    """How each action's lists were found; None if the record does not tell."""
+    """How each action's lists were found; None if the record does not say."""
     blocks: list[Block] = []
     for search in record.get("search", []):
         blocks += _rounds(search) if "rounds" in search else _iterations(search)
@@ -52,12 +52,12 @@ def search_section(record: Mapping[str, Any]) -> Section | None:
 
 def _rounds(search: Mapping[str, Any]) -> list[Block]:
     rounds: Sequence[dict[str, Any]] = search["rounds"]
-    trained = sum(c["validation"] is not None for r in rounds for c in r["explored"])
+    trained = sum(c["skipped"] is None for r in rounds for c in r["explored"])
     skipped = sum(len(r["explored"]) for r in rounds) - trained
     seconds = sum(r["seconds"] for r in rounds)
     text = (
         f"{trained} candidate lists of references were trained in {len(rounds)} rounds and {seconds:.0f} s, {skipped} "
-        f"more left out since they could bring nothing. It ended at {_shown(search['found'])}: {search['ended']}."
+        f"more skipped because they add nothing. It found {_shown(search['found'])}: {search['ended']}."
     )
     chart = Chart(
         search_chart(rounds),
@@ -72,19 +72,23 @@ def _rounds(search: Mapping[str, Any]) -> list[Block]:
 
 
 def _round(k: int, one: Mapping[str, Any]) -> tuple[Cell, ...]:
-    trained = [c for c in one["explored"] if c["validation"] is not None]
-    best = max((c["validation"] for c in trained), default=None)
+    trained = sum(c["skipped"] is None for c in one["explored"])
     verdict = Mark("start") if not k else Mark("kept", "good") if one["kept"] else Mark("not kept")
     tested = bool(k and trained)
     return (
         str(k),
-        f"{len(trained)} {MOVES[one['move']]}",
+        f"{trained} {MOVES[one['move']]}",
         _shown(one["best"]) if one["best"] is not None else "none",
-        "" if best is None else f"{best:.2f}",
+        _score(one["loss"]),
         f"{one['gain']:+.2f}" if tested and one["gain"] is not None else "",
         _chance(one["p_value"]) if tested and one["p_value"] is not None else "",
         verdict,
     )
+
+
+def _score(loss: float | None) -> str:
+    """Mean log p of validation samples."""
+    return "" if loss is None else f"{-loss:.2f}"
 
 
 def _shown(shell: str) -> str:
@@ -97,25 +101,25 @@ def _chance(p: float) -> str:
 
 
 def _candidates(k: int, one: Mapping[str, Any]) -> Table:
-    ranked = sorted(one["explored"], key=lambda c: -(c["validation"] if c["validation"] is not None else -1e300))
     rows = []
-    for c in ranked:
-        changes = "" if c["changes"] == c["list"] else f" changes {_shown(c['changes'])}"
-        score = c["skipped"] or f"{c['validation']:.2f} nats" if c["validation"] is not None or c["skipped"] else "-"
-        rows.append((_shown(c["list"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
+    for c in sorted(one["explored"], key=lambda c: math.inf if c["loss"] is None else c["loss"]):
+        changes = "" if c["delta"] == c["gamma"] else f" changes {_shown(c['delta'])}"
+        score = c["skipped"] or (f"{_score(c['loss'])} nats" if c["loss"] is not None else "-")
+        rows.append((_shown(c["gamma"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
     return Table((f"round {k}: list", "validation, or why not trained", "applies to"), tuple(rows), many=True)
 
 
 def _iterations(search: Mapping[str, Any]) -> list[Block]:
     rows = []
-    for k, one in enumerate(search["iterations"]):
+    for one in search["iterations"]:
+        heaviest = [next(iter(shells.items())) for shells in one["shells"]]
         rules = "; ".join(
             f"{share:.0%} of samples, {_shown(shell)} weighs {weight:.0%}"
-            for share, shell, weight in zip(one["shares"], one["lists"], one["weights"], strict=True)
+            for share, (shell, weight) in zip(one["shares"], heaviest, strict=True)
         )
-        score = "" if one["likelihood"] is None else f"{one['likelihood']:.2f}"
-        rows.append((str(k), score, rules))
-    text = "Several rules were learned together by expectation and maximisation; one row is one iteration."
+        score = "" if one["log_likelihood"] is None else f"{one['log_likelihood']:.2f}"
+        rows.append((str(one["iteration"]), score, rules))
+    text = "Several rules were learned together by EM; one row is one iteration."
     return [Paragraph(text, f"{search['action']}."), Table(("iteration", "nats", "rules"), tuple(rows), many=True)]
 
 
@@ -136,8 +140,8 @@ def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Secti
     axes = Axes("central interval of the prediction, %", "values inside, %", (0.0, 100.0), tuple(map(float, LEVELS)))
     chart = Chart(
         line_chart(lines, axes, diagonal=True),
-        "How often predictions are right",
-        "On the dashed line, a 90 % interval holds what happened in 90 % of all cases; below it a model is too sure.",
+        "Coverage of prediction intervals",
+        "On the dashed line, a 90 % interval covers 90 % of the observations; below it a model is overconfident.",
         tuple(keys),
         ("calibration.csv", numbers.getvalue()),
     )
@@ -149,9 +153,9 @@ def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Secti
         for name, counts in known.items()
     ]
     note = Paragraph(
-        "Where what happened ranks among the model's own draws (0 %: below all of them). Level bars: calibrated; high "
-        "at both ends: too sure; high in the middle: too careful. Values that hardly change gather in the middle, "
-        "since every variance includes the square of the resolution."
+        "The rank of each observed value among the model's own draws (0 %: below all of them). Level bars: calibrated; "
+        "high at both ends: overconfident; high in the middle: underconfident. Values that hardly change gather in the "
+        "middle, since every variance includes the square of the resolution."
     )
     return Section("calibration", "Calibration", (Paragraph(about), chart, note, Row(tuple(histograms))))
 

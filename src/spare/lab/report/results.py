@@ -11,10 +11,10 @@ from typing import Any
 
 from spare.errors import FileError
 from spare.lab.experiments.catalogue import EXPERIMENTS
-from spare.lab.experiments.cells import SIZES, Size
-from spare.lab.experiments.experiment import Experiment, Results, score_cells
+from spare.lab.experiments.experiment import Experiment, Results, score_runs
 from spare.lab.experiments.figures import COLOURS, CYCLE, Curve, Grid, Picture
 from spare.lab.experiments.methods import METHODS
+from spare.lab.experiments.runs import SIZES, Size
 from spare.lab.experiments.statistics import Estimate
 from spare.lab.experiments.store import FORMAT, read_json
 from spare.lab.report.charts import Axes, Line, line_chart
@@ -40,7 +40,7 @@ from spare.names import tabled
 
 TONES: dict[str, Tone] = {"holds": "good", "does not hold": "bad", "not decided": "open", "no numbers": "none"}
 _NUMBERS = ("mean", "low", "high")
-PARTS = {"run", "command", "finished", "claims", "failed", "seconds", "cells"}
+PARTS = {"run", "command", "finished", "claims", "failed", "seconds", "runs"}
 
 
 class Folder:
@@ -63,16 +63,16 @@ class Folder:
         self.results = Results(self.size, self._records())
 
     def _records(self) -> dict[str, dict[str, Any]]:
-        keys = sorted({cell.key for one in self.experiments for cell in one.cells(self.size)})
-        paths = {key: self.path / "cells" / f"{key}.json" for key in keys}
+        keys = sorted({run.key for one in self.experiments for run in one.runs(self.size)})
+        paths = {key: self.path / "runs" / f"{key}.json" for key in keys}
         return {key: read_json(path) for key, path in paths.items() if path.is_file()}
 
     @property
     def showcase(self) -> dict[str, Any] | None:
-        """A cell of ours that tells how its rules were found, if there is one; else one as in the paper."""
+        """A run of ours that says how its rules were found, if there is one; else one as in the paper."""
         for method in ("spare", "spare-paper"):
             for extra in (self.size.usual, *self.size.extras):
-                value = self.results.value(score_cells(self.size, method, extra=extra)[0])
+                value = self.results.value(score_runs(self.size, method, extra=extra)[0])
                 if value is not None and "learned" in value:
                     return value
         return None
@@ -82,7 +82,7 @@ class Folder:
         """Rank counts by method, all runs with the usual number of extra blocks together."""
         found: dict[str, list[int]] = {}
         for method in METHODS:
-            values = [self.results.value(cell) for cell in score_cells(self.size, method, extra=self.size.usual)]
+            values = [self.results.value(run) for run in score_runs(self.size, method, extra=self.size.usual)]
             counts = [one["ranks"] for one in values if one is not None and "ranks" in one]
             if counts:
                 found[method] = [sum(column) for column in zip(*counts, strict=True)]
@@ -144,8 +144,8 @@ def _claims(folder: Folder) -> Section:
     if folder.found["failed"]:
         failed = tuple((name, reason) for name, reason in folder.found["failed"].items())
         blocks += [
-            Paragraph("Some cells failed; what needs them has no numbers."),
-            Table(("cell that failed", "why"), failed),
+            Paragraph("Some runs failed; claims that need them have no numbers."),
+            Table(("run that failed", "why"), failed),
         ]
     head = ("claim", "whose", "measured", "asked", "found", "verdict")
     blocks.append(Table(head, rows, "Intervals are 95 % over runs.", many=True))
@@ -239,13 +239,13 @@ def _provenance(folder: Folder) -> Section:
         ("begun", str(run.get("time", ""))),
         ("finished", found["finished"]),
         (
-            "cells",
-            f"{found['cells']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time",
+            "runs",
+            f"{found['runs']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time",
         ),
         ("data", f"{size.samples:,} training and {size.test} test pushes in each run, simulated for it"),
         ("seeds", f"figures 0 to {size.seeds - 1}, tables 0 to {size.tables - 1}; test sets have their own"),
     ]
     if shown is not None and "data" in shown:
         pairs.append(("data of the model above", f"training {shown['data'][0]}, test {shown['data'][1]}"))
-    text = "Every figure is also in the folder's figures/ as PNG, SVG and CSV; every cell's numbers are in cells/."
+    text = "Every figure is also in the folder's figures/ as PNG, SVG and CSV; every run's numbers are in runs/."
     return Section("provenance", "How this was made", (Facts(tuple(pairs)), Paragraph(text)))

@@ -13,7 +13,7 @@ import tyro
 import spare
 from spare.commands import cli
 from spare.commands.bench import Bench
-from spare.lab.worlds.push import bench
+from spare.lab.bench import generate as bench
 from spare.lab.worlds.push.settings import ENGINES, Settings
 
 
@@ -80,13 +80,13 @@ def test_an_unknown_world_and_a_missing_folder(tmp_path, capsys):
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_generator_is_nearly_as_fast_as_its_engine(name):
     """Measured without run-time type checks, which only tests switch on."""
-    code = f"from spare.lab.worlds.push.bench import overhead; print(overhead({name!r}, 20, 3).overhead)"
+    code = f"from spare.lab.bench.generate import overhead; print(overhead({name!r}, 20, 3).overhead)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0.9 < float(done.stdout) < 1.3
 
 
 def test_memory_stays_flat(capsys):
-    code = "from spare.lab.worlds.push.bench import memory; print(*memory(200, 'mujoco'))"
+    code = "from spare.lab.bench.generate import memory; print(*memory(200, 'mujoco'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seen = [float(word) for word in done.stdout.split()]
     assert len(seen) == 20

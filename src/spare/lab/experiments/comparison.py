@@ -1,7 +1,7 @@
-"""The record of one run: a model that was learned, others beside it, scores of all on the same unseen transitions.
+"""The record of a comparison: a model that was learned, others beside it, scores of all on the same unseen transitions.
 
-run.json holds it: format, kind "run", title, about, learned (see `learned.py`), methods, facts. A method has a label,
-seconds, nats per value of what moved, errors by name and ranks.
+run.json holds it: format, kind "comparison", title, about, learned (see `learned.py`), methods, facts. A method has a
+label, seconds, nats per value of moved objects, errors by name and ranks.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.lab.experiments.figures import Curve, Picture
 from spare.lab.experiments.learned import LEVELS, coverage, ranks
+from spare.lab.experiments.methods import Scored
 from spare.lab.experiments.statistics import Estimate
 from spare.lab.experiments.store import circumstances, write_json
+from spare.language.domain import Domain
 from spare.model.evaluation import moved_rows
 
 FORMAT = 1
-KIND = "run"
+KIND = "comparison"
 
 
-def scored(model: Any, test: Experience, *, label: str, seconds: float | None = None) -> dict[str, Any]:
-    """One method on unseen transitions; what did not move by more than a resolution is not counted.
+def scored(model: Scored, test: Experience, *, label: str, seconds: float | None = None) -> dict[str, Any]:
+    """One method on unseen transitions; objects that moved by a resolution or less are not counted.
 
     Errors are root mean squares: where x, y and z are metres, of the distance in mm, otherwise property by property.
     """
@@ -42,7 +44,7 @@ def scored(model: Any, test: Experience, *, label: str, seconds: float | None = 
     }
 
 
-def _errors(domain: Any, apart: np.ndarray) -> dict[str, float]:
+def _errors(domain: Domain, apart: np.ndarray) -> dict[str, float]:
     units = {one.name: one.unit for one in domain.properties}
     if all(units.get(name) == "m" for name in ("x", "y", "z")):
         places = [domain.property_names.index(name) for name in ("x", "y", "z")]
@@ -63,10 +65,12 @@ def calibration(methods: Mapping[str, Mapping[str, Any]]) -> Picture:
         curves.append(Curve(one["label"], LEVELS, points, name))
     perfect = tuple(Estimate(float(level), -math.inf, math.inf, 1) for level in LEVELS)
     curves.append(Curve("calibrated", LEVELS, perfect, "noise", dashed=True))
-    title, x, y = "How often predictions are right", "central interval of the prediction, %", "values inside, %"
+    title, x, y = "Coverage of prediction intervals", "central interval of the prediction, %", "values inside, %"
     return Picture("calibration", title, x, y, tuple(curves), bounds=(0.0, 100.0))
 
 
-def save_run(path: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Write run.json, whole or not at all, with when and with what it was made."""
-    write_json(path, {"format": FORMAT, "kind": KIND, **record, "made": circumstances()})
+def save_comparison(path: pathlib.Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Write run.json, whole or not at all, with when and with what it was made; what was written."""
+    whole = {"format": FORMAT, "kind": KIND, **record, "made": circumstances()}
+    write_json(path, whole)
+    return whole

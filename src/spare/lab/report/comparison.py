@@ -1,4 +1,4 @@
-"""The page of one run (`spare demo`, or a model file with data): the model, how it compares, how far to trust it."""
+"""The page of a comparison (`spare demo`, or a model file with data): the model, how it compares, its calibration."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from spare.errors import FileError
-from spare.lab.experiments.run import FORMAT
+from spare.lab.experiments.comparison import FORMAT
 from spare.lab.report.document import Bar, Cell, Document, Facts, Figures, Section, Table
 from spare.lab.report.learned import calibration_section, rules_section, scenes_section, search_section
 
 
-def run_document(path: pathlib.Path, record: Mapping[str, Any]) -> Document:
+def comparison_document(path: pathlib.Path, record: Mapping[str, Any]) -> Document:
     """The page of a record that was read from `path`."""
     if record.get("format") != FORMAT:
         raise FileError(
-            f"{path}: this run is of format {record.get('format')!r}, this version reads {FORMAT}; make it again"
+            f"{path}: this record is of format {record.get('format')!r}, this version reads {FORMAT}; make it again"
         )
     try:
         return _document(record)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration) as error:
         raise FileError(
-            f"{path}: damaged, or not the record of a run ({type(error).__name__}: {error}); make it again"
+            f"{path}: damaged, or not the record of a comparison ({type(error).__name__}: {error}); make it again"
         ) from error
 
 
 def _document(record: Mapping[str, Any]) -> Document:
     learned, methods = record["learned"], record["methods"]
-    about = "Objects that the rule points at are predicted; everything else is expected to stay where it is."
+    about = "Objects that the rule points at are predicted; all others are predicted to stay where they are."
     ranks = {name: one["ranks"] for name, one in methods.items()}
     sections = [
         _compared(record, methods),
@@ -43,7 +43,7 @@ def _document(record: Mapping[str, Any]) -> Document:
 
 def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
     first = next(iter(methods.values()))
-    figures = [(f"{first['nats']:.2f}", "nats per value of what moved", "good")]
+    figures = [(f"{first['nats']:.2f}", "nats per value of moved objects", "good")]
     figures += [(f"{value:.3g}", name, "good") for name, value in list(first["errors"].items())[:1]]
     figures += [(number, name, "none") for number, name in record.get("figures", [])]
     names = list(first["errors"])
@@ -65,7 +65,7 @@ def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
     head = ("", "nats per value ↑", *(f"{name} ↓" for name in names), "learned in")
     table = Table(head, tuple(rows), record.get("caption", ""))
     blocks = (Figures(tuple(figures)), table) if len(methods) > 1 else (Figures(tuple(figures)),)  # type: ignore[arg-type]
-    return Section("scores", "How good it is", blocks)
+    return Section("scores", "How it compares", blocks)
 
 
 def _provenance(record: Mapping[str, Any]) -> Section:
