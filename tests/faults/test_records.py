@@ -25,8 +25,7 @@ from spare.lab.experiments.learned import describe
 from spare.lab.experiments.page import page
 from spare.lab.experiments.runs import QUICK
 from spare.lab.experiments.statistics import Estimate
-from spare.lab.report import render
-from spare.lab.report.comparison import comparison_document
+from spare.lab.report.comparison import comparison_page
 from spare.lab.worlds import queue as toy
 from spare.names import tabled
 
@@ -123,7 +122,7 @@ def test_records_that_are_made_to_deceive() -> None:
     whole, rng, pages = json.loads(json.dumps(record())), random.Random(0), 0
     for _ in range(CASES):
         try:
-            text = render.html(comparison_document(pathlib.Path("run.json"), changed(whole, rng)))
+            text = comparison_page(pathlib.Path("run.json"), changed(whole, rng)).html()
         except spare.SpareError:
             continue
         pages += 1
@@ -154,7 +153,7 @@ def test_formulas_in_tables_beside_figures(tmp_path: pathlib.Path) -> None:
     assert [tabled(one) for one in ("+1", "-1", "@a", "a=b", "", -1)] == ["'+1", "'-1", "'@a", "a=b", "", -1]
     whole = record()
     whole["methods"] = {evil: whole["methods"]["spare"]}
-    page = render.html(comparison_document(pathlib.Path("run.json"), whole))
+    page = comparison_page(pathlib.Path("run.json"), whole).html()
     (code,) = re.findall(r'href="data:text/csv;base64,([^"]*)"', page)
     check_table(base64.b64decode(code).decode())
 

@@ -110,8 +110,7 @@ class Demo:
         from spare.lab.experiments.comparison import calibration, save_comparison
         from spare.lab.experiments.learned import describe
         from spare.lab.experiments.scenes import representative, scenes
-        from spare.lab.report.comparison import comparison_document
-        from spare.lab.report.render import write
+        from spare.lab.report.comparison import comparison_page
 
         record = {
             "title": f"What SPARE learned from {self.samples} pushes",
@@ -130,9 +129,9 @@ class Demo:
         }
         saved = save_comparison(self.out / "run.json", record)
         (self.out / "figures").mkdir(exist_ok=True)
-        calibration(methods).save(self.out / "figures")
+        calibration({name: one["ranks"] for name, one in methods.items()}).save(self.out / "figures")
         page = self.out / "report.html"
-        write(comparison_document(self.out / "run.json", saved), page)
+        comparison_page(self.out / "run.json", saved).write(page)
         return page
 
 

@@ -32,9 +32,8 @@ class Render:
         """Draw, write, and say where it is."""
         from spare.errors import UsageError
         from spare.lab.experiments.scenes import drawable, representative, scenes
-        from spare.lab.report.document import Document
+        from spare.lab.report.html import Page
         from spare.lab.report.learned import scenes_section
-        from spare.lab.report.render import write
 
         out = self.out or self.data.with_name(f"{self.data.stem}-{'gallery' if self.gallery else self.index}.html")
         check_target(out)
@@ -50,6 +49,6 @@ class Render:
         section = scenes_section(scenes(data, chosen, model), "Transitions")
         predicted = "" if self.model is None else f", with what {self.model.name} predicts"
         about = f"{len(chosen)} of the {len(data):,} transitions in {self.data.name}{predicted}."
-        write(Document(f"Transitions of {data.domain.name}", about, (section,) if section else ()), out)
+        Page(f"Transitions of {data.domain.name}", about, [section] if section else []).write(out)
         print(out)
         return 0

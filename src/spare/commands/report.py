@@ -11,7 +11,7 @@ import tyro
 from spare.commands.common import check_target, load_data, load_model, remember_programs
 
 if TYPE_CHECKING:
-    from spare.lab.report.document import Document
+    from spare.lab.report.html import Page
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,21 +29,20 @@ class Report:
 
     def run(self) -> int:
         """Read, write, say where."""
-        from spare.lab.report.render import write
 
         folder = self.source if self.source.is_dir() else self.source.parent
         out = self.out or folder / "report.html"
         check_target(out)
-        write(self._document(), out)
+        self._page().write(out)
         print(out)
         return 0
 
-    def _document(self) -> Document:
+    def _page(self) -> Page:
         from spare.errors import FileError, UsageError
         from spare.lab.experiments.comparison import KIND
         from spare.lab.experiments.store import read_json
-        from spare.lab.report.comparison import comparison_document
-        from spare.lab.report.results import results_document
+        from spare.lab.report.comparison import comparison_page
+        from spare.lab.report.results import results_page
 
         if not self.source.exists():
             raise FileError(f"{self.source}: there is no such file or folder")
@@ -52,14 +51,14 @@ class Report:
                 raise UsageError(
                     f"{self.source}: a report on a model also needs unseen transitions: name a second file"
                 )
-            return comparison_document(self.source, self._scored(self.data))
+            return comparison_page(self.source, self._scored(self.data))
         if self.data is not None:
             raise UsageError(f"{self.data}: data are named with a model file, not with a folder of results")
         path = self.source / "run.json"
         if not path.is_file():
             raise FileError(f"{self.source}: no run.json in it; name a folder of `spare reproduce` or `spare demo`")
         record = read_json(path)
-        return comparison_document(path, record) if record.get("kind") == KIND else results_document(self.source)
+        return comparison_page(path, record) if record.get("kind") == KIND else results_page(self.source)
 
     def _scored(self, data: pathlib.Path) -> dict[str, Any]:
         """The record of a model that was learned elsewhere."""

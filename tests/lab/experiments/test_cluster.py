@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,8 @@ def test_two_workers_do_what_a_local_one_does(address: str, tmp_path: pathlib.Pa
     with connected(address) as client:
         client.wait_for_workers(2, timeout=30)
         summary = reproduce([STILL], store, jobs=1, cluster=client)
-        assert len(client.run(os.getpid)) == 2
+        workers: Any = client.run(os.getpid)
+        assert len(workers) == 2
     assert len(list(store.runs.glob("*.json"))) == 4
     (reason,) = summary.failed.values()
     assert reason.startswith("unknown method 'no-such-method'")

@@ -16,9 +16,8 @@ import pytest
 import spare
 from spare.commands.cli import main
 from spare.lab.experiments.store import FORMAT
-from spare.lab.report.comparison import comparison_document
-from spare.lab.report.render import html
-from spare.lab.report.results import results_document
+from spare.lab.report.comparison import comparison_page
+from spare.lab.report.results import results_page
 from tests.browser import NEEDED, show
 
 DRAWN = "[...document.querySelectorAll('figure.scene')].every((one) => one.dataset.drawn === 'yes')"
@@ -64,7 +63,7 @@ def test_the_demo_ends_with_the_report_and_leaves_everything_beside_it(demo: tup
 
 
 def test_a_page_is_one_file_that_names_no_other(demo: tuple[pathlib.Path, str], results: pathlib.Path) -> None:
-    for page in ((demo[0] / "report.html").read_text(), html(results_document(results))):
+    for page in ((demo[0] / "report.html").read_text(), results_page(results).html()):
         assert len(page) < 1_000_000
         assert all(link.startswith(('"data:', '"#')) for link in re.findall(r"\b(?:src|href)=(.{6})", page))
         assert "@import" not in page
@@ -103,7 +102,7 @@ def test_what_the_demo_s_page_tells(demo: tuple[pathlib.Path, str]) -> None:
 
 
 def test_what_the_results_page_tells(results: pathlib.Path) -> None:
-    page = html(results_document(results))
+    page = results_page(results).html()
     found = json.loads((results / "claims.json").read_text())
     for claims in found["claims"].values():
         for claim in claims:
@@ -215,6 +214,6 @@ def test_hostile_records_stay_text(demo: tuple[pathlib.Path, str]) -> None:
     record["learned"]["scenes"][0]["title"] = record["learned"]["scenes"][0]["objects"][0]["name"] = evil
     record["learned"]["search"][0]["rounds"][0]["explored"][0]["gamma"] = evil
     record["learned"]["diagram"] = f"<svg xmlns='http://www.w3.org/2000/svg'>{evil}</svg>"
-    page = html(comparison_document(demo[0], record))
+    page = comparison_page(demo[0], record).html()
     assert "<script>alert" not in page
     assert "<img src=x" not in page

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.lab.experiments.figures import Curve, Picture
 from spare.lab.experiments.learned import LEVELS, coverage, ranks
-from spare.lab.experiments.methods import Scored
+from spare.lab.experiments.methods import LABELS, Scored
 from spare.lab.experiments.statistics import Estimate
 from spare.lab.experiments.store import circumstances, write_json
 from spare.language.domain import Domain
@@ -56,15 +56,17 @@ def _errors(domain: Domain, apart: np.ndarray) -> dict[str, float]:
     return found
 
 
-def calibration(methods: Mapping[str, Mapping[str, Any]]) -> Picture:
-    """How many values lie inside central intervals, by method: on the diagonal if a model is calibrated."""
-    curves = []
-    for name, one in methods.items():
-        inside = (100 * coverage(one["ranks"], level / 100) for level in LEVELS)
-        points = tuple(Estimate(value, -math.inf, math.inf, 1) for value in inside)
-        curves.append(Curve(one["label"], LEVELS, points, name))
-    perfect = tuple(Estimate(float(level), -math.inf, math.inf, 1) for level in LEVELS)
-    curves.append(Curve("calibrated", LEVELS, perfect, "noise", dashed=True))
+def calibration(ranks: Mapping[str, Sequence[int]]) -> Picture:
+    """Coverage of central intervals by method, from ranks: on the diagonal if a model is calibrated."""
+
+    def curve(label: str, values: Iterable[float], key: str) -> Curve:
+        return Curve(label, LEVELS, [Estimate(value, -math.inf, math.inf, 1) for value in values], key)
+
+    curves = [
+        curve(LABELS.get(name, name), [100 * coverage(counts, level / 100) for level in LEVELS], name)
+        for name, counts in ranks.items()
+    ]
+    curves.append(curve("calibrated", map(float, LEVELS), "noise")._replace(dashed=True))
     title, x, y = "Coverage of prediction intervals", "central interval of the prediction, %", "values inside, %"
     return Picture("calibration", title, x, y, tuple(curves), bounds=(0.0, 100.0))
 

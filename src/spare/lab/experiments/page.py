@@ -13,7 +13,6 @@ from spare.lab.experiments.claims import Claim, Summary
 from spare.lab.experiments.experiment import Experiment
 from spare.lab.experiments.figures import Grid, Picture
 from spare.lab.experiments.runs import Size
-from spare.lab.experiments.statistics import Estimate
 from spare.names import shown
 
 PLURAL = {
@@ -106,30 +105,17 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
     return lines
 
 
-def _cell(one: Estimate) -> str:
-    if math.isnan(one.mean):
-        return "-"
-    if not math.isfinite(one.low) or one.low == one.high:
-        return f"{one.mean:.2f}"
-    return f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
-
-
 def _table(picture: Picture) -> list[str]:
     """Curves as rows, x as columns."""
-    every = sorted({x for curve in picture.curves for x in curve.x})
-    lines = [f"*{picture.name}: {picture.y}, by {picture.x}" + (f"; {picture.right}*" if picture.right else "*"), ""]
-    lines += ["| |" + "".join(f" {x:,} |" for x in every), "|---" * (len(every) + 1) + "|"]
-    for curve in picture.curves:
-        known = dict(zip(curve.x, curve.y, strict=True))
-        cells = [_cell(known[x]) if x in known else "" for x in every]
-        lines.append(f"| {curve.label} | " + " | ".join(cells) + " |")
-    return lines
+    every, rows = picture.table()
+    lines = [f"*{picture.name}: {picture.caption()}*", "", "| |" + "".join(f" {x} |" for x in every)]
+    return [*lines, "|---" * (len(every) + 1) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _grid(grid: Grid) -> list[str]:
     """Ours, and the paper's number in parentheses."""
     lines = [f"*{grid.name}: here (the paper)*", "", "| | " + " | ".join(grid.columns) + " |", "|---|---|---|---|"]
     for i, row in enumerate(grid.rows):
-        cells = [f"{_cell(grid.cells[i][j])} ({grid.paper[i][j]:.3f})" for j in range(len(grid.columns))]
+        cells = [f"{grid.cells[i][j].short()} ({grid.paper[i][j]:.3f})" for j in range(len(grid.columns))]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return lines

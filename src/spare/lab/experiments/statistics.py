@@ -24,6 +24,13 @@ class Estimate(NamedTuple):
             return f"{self.mean:.3g} ({self.runs} run{'s' * (self.runs != 1)})"
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
+    def short(self) -> str:
+        """`4.35 ± 0.02`, without an interval where there is none; `-` without numbers."""
+        if math.isnan(self.mean):
+            return "-"
+        wide = math.isfinite(self.low) and self.low != self.high
+        return f"{self.mean:.2f}" + (f" ± {(self.high - self.low) / 2:.2f}" if wide else "")
+
 
 def over_runs(values: Sequence[float]) -> Estimate:
     """mean ± t s / sqrt(n): Student's interval over independent runs."""

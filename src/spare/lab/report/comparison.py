@@ -8,11 +8,12 @@ from typing import Any
 
 from spare.errors import FileError
 from spare.lab.experiments.comparison import FORMAT
-from spare.lab.report.document import Bar, Cell, Document, Facts, Figures, Section, Table
+from spare.lab.report import html
+from spare.lab.report.html import Cell, Large, Page, Section
 from spare.lab.report.learned import calibration_section, rules_section, scenes_section, search_section
 
 
-def comparison_document(path: pathlib.Path, record: Mapping[str, Any]) -> Document:
+def comparison_page(path: pathlib.Path, record: Mapping[str, Any]) -> Page:
     """The page of a record that was read from `path`."""
     if record.get("format") != FORMAT:
         raise FileError(
@@ -26,7 +27,7 @@ def comparison_document(path: pathlib.Path, record: Mapping[str, Any]) -> Docume
         ) from error
 
 
-def _document(record: Mapping[str, Any]) -> Document:
+def _document(record: Mapping[str, Any]) -> Page:
     learned, methods = record["learned"], record["methods"]
     about = "Objects that the rule points at are predicted; all others are predicted to stay where they are."
     ranks = {name: one["ranks"] for name, one in methods.items()}
@@ -38,34 +39,31 @@ def _document(record: Mapping[str, Any]) -> Document:
         calibration_section(ranks, "Values of objects that moved, in unseen transitions."),
         _provenance(record),
     ]
-    return Document(record["title"], record["about"], tuple(one for one in sections if one is not None))
+    return Page(record["title"], record["about"], [one for one in sections if one is not None])
 
 
 def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
     first = next(iter(methods.values()))
-    figures = [(f"{first['nats']:.2f}", "nats per value of moved objects", "good")]
-    figures += [(f"{value:.3g}", name, "good") for name, value in list(first["errors"].items())[:1]]
-    figures += [(number, name, "none") for number, name in record.get("figures", [])]
-    names = list(first["errors"])
-    nats = [one["nats"] for one in methods.values()]
+    figures = [Large(f"{first['nats']:.2f}", "nats per value of moved objects", "good")]
+    figures += [Large(f"{value:.3g}", name, "good") for name, value in list(first["errors"].items())[:1]]
+    figures += [Large(number, name) for number, name in record.get("figures", [])]
+    names, nats = list(first["errors"]), [one["nats"] for one in methods.values()]
     span = max(nats) - min(0.0, max(min(nats), -3.0)) or 1.0
     rows = []
     for one in methods.values():
-        share = (one["nats"] - max(nats) + span) / span
-        cells: list[Cell] = [
+        share = min(1.0, max(0.0, (one["nats"] - max(nats) + span) / span))
+        cells: list[str | Cell] = [
             one["label"],
-            Bar(f"{one['nats']:.2f}", min(1.0, max(0.0, share)), one["nats"] == max(nats)),
+            html.bar(f"{one['nats']:.2f}", share, best=one["nats"] == max(nats)),
         ]
         for name in names:
-            every = [other["errors"][name] for other in methods.values()]
-            value = one["errors"][name]
-            cells.append(Bar(f"{value:.3g}", value / (max(every) or 1.0), value == min(every), cost=True))
-        cells.append("" if one["seconds"] is None else f"{one['seconds']:.0f} s")
-        rows.append(tuple(cells))
+            every, value = [other["errors"][name] for other in methods.values()], one["errors"][name]
+            best, share = value == min(every), value / (max(every) or 1.0)
+            cells.append(html.bar(f"{value:.3g}", share, best=best, cost=True))
+        rows.append([*cells, "" if one["seconds"] is None else f"{one['seconds']:.0f} s"])
     head = ("", "nats per value ↑", *(f"{name} ↓" for name in names), "learned in")
-    table = Table(head, tuple(rows), record.get("caption", ""))
-    blocks = (Figures(tuple(figures)), table) if len(methods) > 1 else (Figures(tuple(figures)),)  # type: ignore[arg-type]
-    return Section("scores", "How it compares", blocks)
+    table = [html.table(head, rows, record.get("caption", ""))] if len(methods) > 1 else []
+    return Section("scores", "How it compares", [html.headline(figures), *table])
 
 
 def _provenance(record: Mapping[str, Any]) -> Section:
@@ -76,4 +74,4 @@ def _provenance(record: Mapping[str, Any]) -> Section:
     versions = {"SPARE": facts.get("spare", ""), "Python": made["python"], **made["versions"]}
     pairs.append(("with", ", ".join(f"{name} {version}" for name, version in versions.items() if version)))
     pairs += [("machine", made["machine"]), ("time", made["time"])]
-    return Section("provenance", "How this was made", (Facts(tuple(pairs)),))
+    return Section("provenance", "How this was made", [html.facts(pairs)])
