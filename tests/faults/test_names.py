@@ -15,7 +15,6 @@ import pytest
 import spare
 from spare.commands.cluster import _plot, _print
 from spare.lab.worlds import queue as toy
-from spare.learning.clusters import Clustering
 from spare.model import diagram
 from spare.names import shown
 from tests.faults.helpers import one_sentence, refuses, run
@@ -109,7 +108,7 @@ def test_hostile_names_of_information(name: str) -> None:
 def test_hostile_labels_of_clusters(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
     """Labels from data are shown as text in tables and plots: no markup, no escapes, no formulas of the plotter."""
     labels = np.array(["[red]a[/red]", "\x1b[2Jb", r"$\frac{", "[link=http://x]c[/link]"])
-    _print(labels, np.eye(4), Clustering("discrete", 1.0, "raw"))
+    _print(labels, np.eye(4))
     text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert "\x1b" not in text
     squeezed = text.replace("\n", "")

@@ -30,15 +30,11 @@ class Fit:
     out: pathlib.Path = pathlib.Path("model.spare")
     """Where the model goes."""
     preset: Literal["default", "paper"] = "default"
-    """default: the best we know; paper: what the paper did, as far as it says (docs/paper-choices.md)."""
+    """default: our best settings; paper: those of the paper, as far as it gives them (docs/paper-choices.md)."""
     max_references: int | None = None
     """The largest number of references in a rule."""
     rules: str = "1"
     """How many rules to learn for each action: a number, or auto to let held-out likelihood decide."""
-    delta: Literal["same", "interleaved", "nested"] | None = None
-    """How the list of changed objects is learned: the same as the inputs, interleaved with it, or around it."""
-    refine: Literal["yes", "no"] | None = None
-    """When the lists are found, choose inputs and kinds of targets by validation; the preset `default` does."""
     seed: int = 0
     """Seed of the split, the networks and the minibatches."""
     threads: int | None = None
@@ -46,9 +42,9 @@ class Fit:
     domain: str | None = None
     """A domain of your own: package.module:name."""
     resume: bool = False
-    """Go on where an interrupted run with the same data and settings stopped."""
+    """Continue an interrupted fit with the same data and settings."""
     force: bool = False
-    """With --resume: use what fits of a run with other data or settings."""
+    """With --resume: reuse what matches of a fit with other data or settings."""
     json: bool = False
     """Print the result as JSON and nothing else."""
 
@@ -82,10 +78,6 @@ class Fit:
         print(f"wrote {self.out}")
         return 0
 
-    def _search(self) -> dict[str, Any]:
-        chosen = {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
-        return {**chosen, "refine": self.refine == "yes"} if self.refine else chosen
-
     def _rules(self) -> int | Literal["auto"]:
         from spare.errors import UsageError
 
@@ -99,15 +91,14 @@ class Fit:
         """What a checkpoint belongs to."""
         import spare
 
-        settings = {
-            name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references", "delta", "refine")
-        }
+        settings = {name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references")}
         return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
 
     def _learn(self, data: Experience, memo: Memo) -> FitResult:
         from spare.learning.fit import fit
 
-        rules, search = self._rules(), self._search()
+        rules = self._rules()
+        search = {} if self.max_references is None else {"max_references": self.max_references}
         with contextlib.ExitStack() as views:
 
             def view(action: str) -> SearchView | ManyView:

@@ -19,15 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from spare.lab.experiments.catalogue import BEYOND
+from spare.lab.experiments.runner import reproduce
+from spare.lab.experiments.runs import FULL, QUICK
+from spare.lab.experiments.store import Store
+from spare.lab.worlds import push
+from spare.learning.threads import cores
+
 
 def run(quick: bool, seed: int, say: Callable[[str], None], out: pathlib.Path) -> dict[str, Any]:
     """Claims with their verdicts, runs that failed, and the two presets' seconds. Seeds of runs are 0, 1, ..."""
-    from spare.lab.experiments.catalogue import BEYOND
-    from spare.lab.experiments.runner import reproduce
-    from spare.lab.experiments.runs import FULL, QUICK
-    from spare.lab.experiments.store import Store
-    from spare.learning.threads import cores
-
     store = Store(out, QUICK if quick else FULL)
     with store.held():
         summary = reproduce(list(BEYOND.values()), store, jobs=cores(), say=say)
@@ -45,8 +46,6 @@ def run(quick: bool, seed: int, say: Callable[[str], None], out: pathlib.Path) -
 
 def fit_seconds(samples: int, rounds: int, seed: int) -> dict[str, list[float]]:
     """Wall seconds of `spare fit` by preset, each in a process of its own."""
-    from spare.lab.worlds import push
-
     seconds: dict[str, list[float]] = {"paper": [], "default": []}
     environment = {**os.environ, "SPARE_CACHE": "off"}
     with tempfile.TemporaryDirectory() as folder:

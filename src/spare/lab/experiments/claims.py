@@ -22,49 +22,17 @@ Verdict = Literal["holds", "does not hold", "not decided", "no numbers"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """One statement with what was found.
+class Statement:
+    """What a claim says, before there are numbers.
 
-    says: the claim in words; source: the paper, or ours where the paper makes no such statement; quantity: what was
-    estimated; bound: what the claim asks of it, as in "> 0".
+    says: the claim in words; quantity: what is estimated; source: the paper, or ours where the paper makes no such
+    statement.
     """
 
     name: str
     says: str
     quantity: str
-    bound: str
-    estimate: Estimate
-    verdict: Verdict
     source: Source = "paper"
-    note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; limits that do not exist are None."""
-        plain = dataclasses.asdict(self)
-        numbers = self.estimate._asdict()
-        plain["estimate"] = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
-        return plain
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """What was found: claims by experiment, runs that failed and why, processor seconds and number of all runs."""
-
-    claims: dict[str, list[Claim]]
-    failed: dict[str, str]
-    seconds: float
-    runs: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Statement:
-    """What a claim says, before there are numbers."""
-
-    name: str
-    says: str
-    quantity: str
-    source: Source = "paper"
-    note: str = ""
 
     def above(self, values: Sequence[float], bound: float = 0.0, *, typical: bool = False) -> Claim:
         """The mean of `values` over runs, or with `typical` their median, is greater than `bound`."""
@@ -94,7 +62,32 @@ class Statement:
         return self._claim("every run", found, _side(all(outcomes), not all(outcomes), found))
 
     def _claim(self, bound: str, found: Estimate, verdict: Verdict) -> Claim:
-        return Claim(self.name, self.says, self.quantity, bound, found, verdict, self.source, self.note)
+        return Claim(self.name, self.says, self.quantity, self.source, bound, found, verdict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim(Statement):
+    """One statement with what was found; bound: what the claim asks of the estimate, as in "> 0"."""
+
+    bound: str = ""
+    estimate: Estimate = Estimate(math.nan, -math.inf, math.inf, 0)
+    verdict: Verdict = "no numbers"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; limits that do not exist are None."""
+        numbers = self.estimate._asdict()
+        plain = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+        return {**dataclasses.asdict(self), "estimate": plain}
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What was found: claims by experiment, runs that failed and why, processor seconds and number of all runs."""
+
+    claims: dict[str, list[Claim]]
+    failed: dict[str, str]
+    seconds: float
+    runs: int
 
 
 def _side(yes: bool, no: bool, found: Estimate) -> Verdict:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spare.io.atomic import replacing
+from spare.lab.experiments.methods import COLOURS
 from spare.lab.experiments.statistics import Estimate
 from spare.names import tabled
 
@@ -18,22 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {
-    "spare": "#0b6e4f",
-    "spare-paper": "#3fa34d",
-    "oracle": "#8cc68f",
-    "flat": "#c1440e",
-    "flat-none": "#e08e45",
-    "flat-stack": "#8f2d0a",
-    "ensemble": "#e0a458",
-    "ensemble-none": "#f0cf9c",
-    "ensemble-stack": "#a8681b",
-    "graph": "#2b59c3",
-    "graph-frame": "#7aa0e8",
-    "no-change": "#8a8a8a",
-    "noise": "#202020",
-}
-"""One colour per method in every figure."""
 FEWEST = 4
 """Runs below which no band is drawn: Student's interval of two or three hides the chart. The CSV has it anyhow."""
 CYCLE = ("#0b6e4f", "#2b59c3", "#c1440e", "#7b4ea3", "#b8860b", "#8a8a8a")

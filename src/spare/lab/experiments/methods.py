@@ -93,39 +93,33 @@ def _oracle(data: Experience, seed: int, effort: float) -> Scored:
     return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("default", effort), threads=1)
 
 
-METHODS: dict[str, Learner] = {
-    "spare": _rules("default"),
-    "spare-paper": _rules("paper"),
-    "flat": _flat(PAPER, "xtheny"),
-    "flat-none": _flat(PAPER, "none"),
-    "flat-stack": _flat(PAPER, "stack"),
-    "ensemble": _flat(PETS, "xtheny"),
-    "ensemble-none": _flat(PETS, "none"),
-    "ensemble-stack": _flat(PETS, "stack"),
-    "graph": _graph(framed=False),
-    "graph-frame": _graph(framed=True),
-    "no-change": _still,
-    "oracle": _oracle,
-}
+class Method(NamedTuple):
+    """A learner, and how figures show it."""
 
+    label: str
+    colour: str
+    learn: Learner
+
+
+METHODS = {
+    "spare": Method("SPARE", "#0b6e4f", _rules("default")),
+    "spare-paper": Method("SPARE, as in the paper", "#3fa34d", _rules("paper")),
+    "flat": Method("flat network", "#c1440e", _flat(PAPER, "xtheny")),
+    "flat-none": Method("flat, random order", "#e08e45", _flat(PAPER, "none")),
+    "flat-stack": Method("flat, stack first", "#8f2d0a", _flat(PAPER, "stack")),
+    "ensemble": Method("flat ensemble (PETS)", "#e0a458", _flat(PETS, "xtheny")),
+    "ensemble-none": Method("flat ensemble, random order", "#f0cf9c", _flat(PETS, "none")),
+    "ensemble-stack": Method("flat ensemble, stack first", "#a8681b", _flat(PETS, "stack")),
+    "graph": Method("graph network", "#2b59c3", _graph(framed=False)),
+    "graph-frame": Method("graph network, action's frame", "#7aa0e8", _graph(framed=True)),
+    "no-change": Method("nothing moves", "#8a8a8a", _still),
+    "oracle": Method("SPARE, true lists given", "#8cc68f", _oracle),
+}
+LABELS = {name: method.label for name, method in METHODS.items()} | {"noise": "the simulator's noise"}
+COLOURS = {name: method.colour for name, method in METHODS.items()} | {"noise": "#202020"}
+"""One colour per method in every figure."""
 WILD = ("flat", "flat-none", "flat-stack")
 """Methods with outliers of thousands of nats: claims about them are about medians."""
-
-LABELS = {
-    "spare": "SPARE",
-    "spare-paper": "SPARE, as in the paper",
-    "flat": "flat network",
-    "flat-none": "flat, random order",
-    "flat-stack": "flat, stack first",
-    "ensemble": "flat ensemble (PETS)",
-    "ensemble-none": "flat ensemble, random order",
-    "ensemble-stack": "flat ensemble, stack first",
-    "graph": "graph network",
-    "graph-frame": "graph network, action's frame",
-    "no-change": "nothing moves",
-    "oracle": "SPARE, true lists given",
-    "noise": "the simulator's noise",
-}
 
 
 class Learned(NamedTuple):
@@ -141,6 +135,6 @@ def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Lear
     if method not in METHODS:
         raise UsageError(one_of("method", method, METHODS))
     begin = time.perf_counter()
-    found = METHODS[method](data, seed, effort)
+    found = METHODS[method].learn(data, seed, effort)
     model, how = (found.model, found) if isinstance(found, FitResult) else (found, None)
     return Learned(model, how, time.perf_counter() - begin)

@@ -30,6 +30,7 @@ from spare.lab.experiments.runs import Run, Size
 
 FORMAT = 1
 """Goes up whenever runs of an older code must not be mixed with new ones."""
+PARTS = ("runs", "data", "figures")
 LARGEST_RECORD = 1 << 26
 
 
@@ -65,6 +66,7 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, size: Size) -> None:
         self.folder, self.size = folder, size
+        self.runs, self.data, self.figures = (folder / name for name in PARTS)
         if folder.exists() and not folder.is_dir():
             raise FileError(f"{folder}: this is a file; give the name of a folder for results")
         path = folder / "run.json"
@@ -73,8 +75,7 @@ class Store:
         elif folder.is_dir() and any(not _fresh(one) for one in folder.iterdir()):
             raise FileError(f"{folder}: the folder has files that are not results; choose an empty one")
         else:
-            for part in (folder, self.runs, self.data, self.figures):
-                _make(part)
+            _make(folder)
             write_json(path, {**identity(size), **circumstances()})
         for part in (self.runs, self.data, self.figures):
             _make(part)
@@ -96,21 +97,6 @@ class Store:
             yield
         finally:
             os.close(lock)
-
-    @property
-    def runs(self) -> pathlib.Path:
-        """Finished runs."""
-        return self.folder / "runs"
-
-    @property
-    def data(self) -> pathlib.Path:
-        """Push data."""
-        return self.folder / "data"
-
-    @property
-    def figures(self) -> pathlib.Path:
-        """Pictures and the numbers in them."""
-        return self.folder / "figures"
 
     def get(self, run: Run) -> dict[str, Any] | None:
         """The record of a run that was finished or failed, or None."""
@@ -147,7 +133,7 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 def _fresh(path: pathlib.Path) -> bool:
     """Whether a run that was killed before it wrote run.json left this."""
-    if path.name in ("runs", "data", "figures"):
+    if path.name in PARTS:
         return path.is_dir() and not any(path.iterdir())
     return path.name == LOCK or re.fullmatch(TORN, path.name) is not None
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spare.lab.experiments.comparison import calibration
-from spare.lab.experiments.figures import COLOURS, Picture
-from spare.lab.experiments.methods import LABELS
+from spare.lab.experiments.figures import Picture
+from spare.lab.experiments.methods import COLOURS, LABELS
 from spare.lab.report import html
 from spare.lab.report.charts import line_chart, rank_histogram, search_chart
 from spare.lab.report.html import Cell, Key, Section

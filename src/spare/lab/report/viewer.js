@@ -23,7 +23,7 @@
       this.canvas = figure.querySelector("canvas");
       this.pen = this.canvas.getContext("2d");
       this.at = 1; // the share of the way from before to after
-      this.show = { expected: true, references: true };
+      this.show = { prediction: true, references: true };
       this.paper = false;
       this.aim();
       this.controls(figure.querySelector(".controls"));
@@ -98,7 +98,7 @@
       for (const one of backToFront(solids, this.eye, 0.008 * this.reach)) this.solid(one);
       if (this.at > 0.3) this.outlines();
       if (this.show.references) this.references();
-      if (this.show.expected) this.expectations();
+      if (this.show.prediction) this.expectations();
       this.figure.dataset.drawn = "yes";
     }
 
@@ -251,7 +251,7 @@
       this.range.oninput = () => this.move(Number(this.range.value));
       play.onclick = () => this.play();
       const { objects, references } = this.scene;
-      const there = { expected: objects.some((one) => one.expected), references: references.length > 0 };
+      const there = { prediction: objects.some((one) => one.expected), references: references.length > 0 };
       for (const name of Object.keys(there).filter((one) => there[one])) {
         const label = make("label", {}), tick = document.createElement("input");
         Object.assign(tick, { type: "checkbox", checked: true });
