@@ -185,7 +185,7 @@ def test_interrupt_of_fit(problem: pathlib.Path) -> None:
         assert process.returncode == 130, text
         assert usage.ru_utime + usage.ru_stime - before < 2.5
         assert "Traceback" not in text
-        assert "trainings are kept in i.spare.run. To go on: spare fit data.parquet --out i.spare" in text
+        assert "trainings are kept in i.spare.run. To continue: spare fit data.parquet --out i.spare" in text
         assert text.rstrip().endswith("--resume")
         shutil.rmtree(folder)
 
@@ -199,7 +199,7 @@ def test_interrupt_of_generate(tmp_path: pathlib.Path) -> None:
     _, text = process.communicate(timeout=60)
     assert process.returncode == 130, text
     assert "Traceback" not in text
-    assert "To go on: spare generate push --samples 5000 --out p.parquet --json" in text
+    assert "To continue: spare generate push --samples 5000 --out p.parquet --json" in text
     assert not (tmp_path / "p.parquet").exists()
 
 

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _forget(code: int) -> int:
     """An interrupt that passed through an `eval` ends the interpreter by the signal, although it was handled.
 
-    CPython keeps a flag for interrupts that nobody handles, sets it too early, and clears it when it evaluates again.
+    CPython keeps a flag for unhandled interrupts, sets it too early, and clears it when it evaluates again.
     """
     eval("None")
     return code

@@ -47,7 +47,7 @@ def in_words(model: Model) -> str:
     """The model's rules, with each rule's share of the data where several were learned."""
     lines = [str(model)]
     for k, one in enumerate(model.provenance.get("rules", [])):
-        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
+        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical sample: {one['typical']}")
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ class Demo:
         _say("4. One of them, explained")
         print(how.model.predict(test.states[0], test.actions[0]).explain(test.next_states[0]))
         page = self._report(how, methods, test, begin)
-        _say(f"done in {time.perf_counter() - begin:.0f} s; model, data, rules, scores and figures are beside")
+        _say(f"done in {time.perf_counter() - begin:.0f} s; model, data, scores and figures are in {self.out}")
         print(page)
         return 0
 

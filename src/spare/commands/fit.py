@@ -60,7 +60,7 @@ class Fit:
         finished = False
 
         def kept() -> str:
-            return f"interrupted; {len(memo)} trainings are kept in {folder}. To go on: {again('--resume')}"
+            return f"interrupted; {len(memo)} trainings are kept in {folder}. To continue: {again('--resume')}"
 
         try:
             with ending_soon(kept):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Generate:
-    """Simulate a world and write experience: same seed, same file. A killed run goes on where it was."""
+    """Simulate a world and write experience: same seed, same file. An interrupted run continues where it stopped."""
 
     world: Annotated[str, tyro.conf.Positional]
     """Which world: push (a robot pushes stacks of blocks on a cluttered table)."""
@@ -55,7 +55,7 @@ class Generate:
         from spare.lab.worlds.push.generation import generate
 
         def kept() -> str:
-            return f"interrupted; finished samples are kept in {self.out}.parts. To go on: {again()}"
+            return f"interrupted; finished samples are kept in {self.out}.parts. To continue: {again()}"
 
         began = time.perf_counter()
         with ending_soon(kept):

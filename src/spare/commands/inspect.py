@@ -205,7 +205,7 @@ def _experience_words(facts: dict[str, Any]) -> list[str]:
     known = ", ".join(one["name"] for one in header["domain"]["references"])
     lines.append(f"    references when it was written: {known or 'none'}")
     info = [name.removeprefix("info.") for name in facts["columns"] if name.startswith("info.")]
-    lines.append(f"carried along: {', '.join(info) or 'nothing'}")
+    lines.append(f"info columns: {', '.join(info) or 'none'}")
     lines.append(f"metadata: {', '.join(header['metadata']) or 'none'}")
     return lines
 

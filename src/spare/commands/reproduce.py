@@ -1,4 +1,4 @@
-"""`spare reproduce`: the figures and tables of the paper, made again from nothing."""
+"""`spare reproduce`: the figures and tables of the paper, from scratch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Make the paper's figures and tables again, beside its claims; an interrupted run goes on where it was."""
+    """Reproduce the paper's figures and tables and check its claims; an interrupted run continues where it stopped."""
 
     experiments: Annotated[tuple[str, ...], tyro.conf.Positional]
     """fig4a fig4b fig4c fig5a fig5b fig6 fig7 table1 table2 table3 table4 mixed, or all; beyond the paper: samples
@@ -41,7 +41,7 @@ class Reproduce:
     """Print the claims as JSON and nothing else."""
 
     def run(self) -> int:
-        """Run, write, and say which claims hold; exit code 1 if one failed."""
+        """Compute, write, and say which claims hold; exit code 1 if a run failed."""
         from spare.lab.experiments.catalogue import chosen
         from spare.lab.experiments.runner import reproduce
         from spare.lab.experiments.runs import FULL, QUICK
@@ -64,7 +64,7 @@ class Reproduce:
         return 1 if summary.failed else 0
 
     def _kept(self) -> str:
-        return f"interrupted; finished runs are kept in {self.out}. Run again to go on"
+        return f"interrupted; finished runs are kept in {self.out}. Run the same command to continue"
 
     def _far(self) -> contextlib.AbstractContextManager[Client | None]:
         from spare.lab.experiments.cluster import connected
@@ -88,7 +88,7 @@ def _show(summary: Summary, out: pathlib.Path) -> None:
     from rich.table import Table
 
     table = Table(title="Claims")
-    for name in ("claim", "whose", "asked", "found", "verdict"):
+    for name in ("claim", "source", "required", "found", "verdict"):
         table.add_column(name, overflow="fold")
     for claims in summary.claims.values():
         for one in claims:

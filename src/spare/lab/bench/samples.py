@@ -71,7 +71,7 @@ def show(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(title="Claims")
-    for name in ("claim", "asked", "found", "verdict"):
+    for name in ("claim", "required", "found", "verdict"):
         table.add_column(name, overflow="fold")
     for claims in facts["claims"].values():
         for one in claims:
@@ -81,7 +81,7 @@ def show(facts: dict[str, Any]) -> None:
     console.print(table)
     for name, times in facts["fit"]["seconds"].items():
         console.print(f"spare fit, {name}: {np.median(times):.1f} s")
-    console.print(f"ratio: {np.median(facts['fit']['ratio']):.2f} (at most 3 wanted)")
+    console.print(f"ratio: {np.median(facts['fit']['ratio']):.2f} (goal: at most 3)")
     for name, reason in facts["failed"].items():
         print(f"failed: {name}: {reason}", file=sys.stderr)
     print(facts["page"])

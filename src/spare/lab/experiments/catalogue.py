@@ -21,7 +21,7 @@ _PAPER = (
 )
 _OURS = (training_pushes.SAMPLES, training_pushes.STACK_HEIGHTS, extra_blocks.CLUTTER, worlds.WORLDS_EXPERIMENT)
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _PAPER}
-"""The paper's: what `all` means."""
+"""The paper's: the meaning of `all`."""
 BEYOND: dict[str, Experiment] = {one.name: one for one in _OURS}
 """Those that the paper does not have: what `spare bench samples` runs."""
 

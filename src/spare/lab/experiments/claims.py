@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from spare.lab.experiments.statistics import Estimate, median_of, over_runs, share
+from spare.lab.experiments.statistics import UNKNOWN, Estimate, median_of, over_runs, share
 
 Source = Literal["paper", "ours"]
 Verdict = Literal["holds", "does not hold", "not decided", "no numbers"]
@@ -70,7 +70,7 @@ class Claim(Statement):
     """One statement with what was found; bound: what the claim asks of the estimate, as in "> 0"."""
 
     bound: str = ""
-    estimate: Estimate = Estimate(math.nan, -math.inf, math.inf, 0)
+    estimate: Estimate = UNKNOWN
     verdict: Verdict = "no numbers"
 
     def as_dict(self) -> dict[str, Any]:

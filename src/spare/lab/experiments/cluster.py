@@ -81,7 +81,7 @@ def each(client: Client, task: Callable[..., Any], calls: Sequence[tuple[Any, ..
                 yield number, None, f"workers died ({type(error).__name__}); this run did not finish"
             except (CancelledError, OSError) as error:
                 raise UsageError(
-                    f"the cluster went away ({_reason(error)}); finished runs are kept: run again to go on"
+                    f"the cluster went away ({_reason(error)}); run the same command to continue"
                 ) from error
     finally:
         client.cancel(list(futures), force=True)

@@ -54,7 +54,7 @@ class Results:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One figure or table of the paper (or one that it only mentions), made again.
+    """One figure or table of the paper (or one that it only mentions), reproduced.
 
     paper: what the paper shows or says; differs: what is different here, and why.
     """

@@ -40,7 +40,7 @@ def page(
 ) -> str:
     """The page as Markdown."""
     papers = any(one.name not in BEYOND for one in experiments)
-    title = "The paper's experiments, made again" if papers else "How many samples are needed"
+    title = "The paper's experiments, reproduced" if papers else "How many samples are needed"
     lines = [f"# {title}", "", *_head(experiments, summary, size)]
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
     if summary.failed:
@@ -97,7 +97,7 @@ def _tally(summary: Summary) -> list[str]:
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:
-    lines = ["| claim | whose | what was measured | asked | found | verdict |", "|---|---|---|---|---|---|"]
+    lines = ["| claim | source | what was measured | required | found | verdict |", "|---|---|---|---|---|---|"]
     for one in claims:
         verdict = one.verdict if one.verdict == "holds" else f"**{one.verdict}**"
         found = "-" if math.isnan(one.estimate.mean) else str(one.estimate)

@@ -32,6 +32,10 @@ class Estimate(NamedTuple):
         return f"{self.mean:.2f}" + (f" ± {(self.high - self.low) / 2:.2f}" if wide else "")
 
 
+UNKNOWN = Estimate(math.nan, -math.inf, math.inf, 0)
+"""The estimate from no runs."""
+
+
 def over_runs(values: Sequence[float]) -> Estimate:
     """mean ± t s / sqrt(n): Student's interval over independent runs."""
     from scipy.stats import t
@@ -49,7 +53,7 @@ def share(successes: int, count: int) -> Estimate:
     from scipy.stats import norm
 
     if not count:
-        return Estimate(math.nan, -math.inf, math.inf, 0)
+        return UNKNOWN
     z = float(norm.ppf(0.5 + LEVEL / 2))
     rate, wide = successes / count, z * z / count
     middle = (rate + wide / 2) / (1 + wide)

@@ -45,7 +45,7 @@ def _fig4c_pictures(results: Results) -> list[Picture]:
         for name in METHODS
     ]
     curves.append(noise_curve(results, (*size.counts, size.many)))
-    title = "What each learner makes of its training pushes"
+    title = "Likelihood by number of training pushes"
     far = Picture("fig4c", title, "training pushes", STACK, tuple(curves), logarithmic=True, floor=-12.0)
     return [far, far.near(2.5)]
 

@@ -104,10 +104,10 @@ def _document(folder: Folder) -> Page:
     sections += [calibration] if calibration is not None else []
     sections.append(_provenance(folder))
     about = (
-        "Learning sparse relational transition models, section 5 and appendix B, made again from nothing: every claim "
+        "Learning sparse relational transition models, section 5 and appendix B, reproduced from scratch: every claim "
         "with its numbers, an interval and a verdict."
     )
-    return Page("The paper's experiments, made again", about, sections)
+    return Page("The paper's experiments, reproduced", about, sections)
 
 
 def _claims(folder: Folder) -> Section:
@@ -121,7 +121,7 @@ def _claims(folder: Folder) -> Section:
     if folder.found["failed"]:
         parts.append(html.paragraph("Some runs failed; claims that need them have no numbers."))
         parts.append(html.table(("run that failed", "why"), list(folder.found["failed"].items())))
-    head = ("claim", "whose", "measured", "asked", "found", "verdict")
+    head = ("claim", "source", "measured", "required", "found", "verdict")
     parts.append(html.table(head, [_claim(one) for one in every], "Intervals are 95 % over runs.", cards=True))
     return Section("claims", "Claims", parts)
 

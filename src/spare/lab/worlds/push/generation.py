@@ -54,7 +54,7 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     noise         standard deviation, in m, of the noise on the executed xg, yg, zg, d
     ranges        what sizes, masses and pushes are drawn from, if not the defaults
     jobs          worker processes; -1 for one per core. The result does not depend on it
-    out           also write this Parquet file; a run that was killed goes on where it was
+    out           also write this Parquet file; an interrupted run continues where it stopped
     max_rejects   stop with a `DataError` when a larger share of attempts is rejected
     """
     chosen = {"extra": extra, "seed": seed, "engine": engine, "noise": noise, "ranges": ranges or Ranges()}

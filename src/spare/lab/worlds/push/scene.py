@@ -1,4 +1,4 @@
-"""Draws a scene: a stack that can stand, a push at its bottom block, and blocks that are in nobody's way.
+"""Draws a scene: a stack that can stand, a push at its bottom block, and blocks that are out of the way.
 
 1. Sizes and masses are uniform. Blocks are aligned with the table's axes.
 2. The stack is built bottom up; each block is shifted a little from the one below. By statics it stands if,

@@ -44,7 +44,7 @@ class Mujoco:
         option.integrator = mj.mjtIntegrator.mjINT_IMPLICITFAST
         option.cone = mj.mjtCone.mjCONE_ELLIPTIC
         option.impratio = 1.0
-        # By itself MuJoCo puts a world that explodes back to its start, where nobody would notice.
+        # By itself MuJoCo puts a world that explodes back to its start, unnoticed.
         option.disableflags |= mj.mjtDisableBit.mjDSBL_AUTORESET
         surface = [FRICTION, 0.005, 0.0001]
         spec.worldbody.add_geom(type=mj.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], friction=surface)
