@@ -64,9 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in LAB:
+        package = (error.name or "").partition(".")[0]
+        if package not in LAB:
             raise
-        print(f"spare: this needs {error.name}; install it with: pip install 'spare-models[lab]'", file=sys.stderr)
+        print(f"spare: this needs {package}; install it with: pip install 'spare-models[lab]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print(f"\nspare: {shown(error)}" if error.args else "spare: interrupted", file=sys.stderr)

@@ -13,16 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spare.lab.experiments.claims import Claim, Statement, differences, whose
-from spare.lab.experiments.experiment import (
-    NONE,
-    STACK,
-    Experiment,
-    Reader,
-    Results,
-    noise_runs,
-    score_runs,
-    seeded,
-)
+from spare.lab.experiments.experiment import NONE, STACK, Experiment, Reader, Results, noise_runs, score_runs, seeded
 from spare.lab.experiments.figures import Curve, Picture
 from spare.lab.experiments.methods import LABELS, WILD
 from spare.lab.experiments.runs import Run, Size
@@ -91,10 +82,7 @@ def _fig4b_claims(results: Results) -> list[Claim]:
         if first == "graph":
             says = f"The graph network is a real baseline: better than {LABELS[second]}"
         statement = Statement(
-            f"fig4b.{first}-beats-{second}",
-            says,
-            f"{STACK}: {first} - {second}, {most} extra blocks",
-            whose(first),
+            f"fig4b.{first}-beats-{second}", says, f"{STACK}: {first} - {second}, {most} extra blocks", whose(first)
         )
         found.append(statement.above(_apart(results, first, second, most), typical=second in WILD))
     return found

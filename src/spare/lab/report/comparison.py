@@ -52,10 +52,7 @@ def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
     rows = []
     for one in methods.values():
         share = min(1.0, max(0.0, (one["nats"] - max(nats) + span) / span))
-        cells: list[str | Cell] = [
-            one["label"],
-            html.bar(f"{one['nats']:.2f}", share, best=one["nats"] == max(nats)),
-        ]
+        cells: list[str | Cell] = [one["label"], html.bar(f"{one['nats']:.2f}", share, best=one["nats"] == max(nats))]
         for name in names:
             every, value = [other["errors"][name] for other in methods.values()], one["errors"][name]
             best, share = value == min(every), value / (max(every) or 1.0)

@@ -175,10 +175,7 @@ def _provenance(folder: Folder) -> Section:
         ("machine", str(run.get("machine", ""))),
         ("begun", str(run.get("time", ""))),
         ("finished", found["finished"]),
-        (
-            "runs",
-            f"{found['runs']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time",
-        ),
+        ("runs", f"{found['runs']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time"),
         ("data", f"{size.samples:,} training and {size.test} test pushes in each run, simulated for it"),
         ("seeds", f"figures 0 to {size.seeds - 1}, tables 0 to {size.tables - 1}; test sets have their own"),
     ]

@@ -140,11 +140,7 @@ class PadObjects(gym.ObservationWrapper[dict[str, Any], np.ndarray, dict[str, An
         self.size = size
         goal = env.observation_space["goal"]  # type: ignore[index]
         self.observation_space = spaces.Dict(
-            {
-                "objects": spaces.Box(-FAR, FAR, (size, 6), np.float32),
-                "mask": spaces.MultiBinary(size),
-                "goal": goal,
-            }
+            {"objects": spaces.Box(-FAR, FAR, (size, 6), np.float32), "mask": spaces.MultiBinary(size), "goal": goal}
         )
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
