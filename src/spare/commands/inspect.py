@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import tyro
 
+PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
+
 
 @dataclasses.dataclass(frozen=True)
 class Inspect:
@@ -20,7 +22,7 @@ class Inspect:
     """Print the facts as JSON and nothing else."""
 
     def run(self) -> int:
-        """Look and tell; what is not SPARE's, or damaged, gets one sentence and exit code 2."""
+        """Look and say; other or damaged files get one sentence and exit code 2."""
         facts = inspect(self.file)
         print(json.dumps(facts, indent=1) if self.json else "\n".join(_words(facts)))
         return 0
@@ -99,10 +101,7 @@ def _run_folder(path: pathlib.Path) -> dict[str, Any]:
 def _guess(head: bytes) -> str:
     """What a file looks like from its first bytes."""
     known = (
-        (b"\x80\x02", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x03", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x04", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x05", "a Python pickle, which can run code when it is opened"),
+        *((b"\x80" + version, "a Python pickle, which can run code when it is opened") for version in PICKLES),
         (b"PK\x03\x04", "a zip archive (NumPy, PyTorch and Keras write such files)"),
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x89HDF", "an HDF5 file"),
@@ -126,8 +125,8 @@ def _guess(head: bytes) -> str:
 def _words(facts: dict[str, Any]) -> list[str]:
     from spare.names import shown
 
-    tell = {"model": _model_words, "experience": _experience_words, "run": _run_words}[facts["kind"]]
-    return [shown(line) for line in tell(facts)]
+    words = {"model": _model_words, "experience": _experience_words, "run": _run_words}[facts["kind"]]
+    return [shown(line) for line in words(facts)]
 
 
 def _domain_words(schema: dict[str, Any]) -> list[str]:
@@ -153,7 +152,7 @@ def _domain_words(schema: dict[str, Any]) -> list[str]:
 
 def _model_words(facts: dict[str, Any]) -> list[str]:
     manifest = facts["manifest"]
-    schema, told = manifest["domain"], manifest["provenance"]
+    schema, made = manifest["domain"], manifest["provenance"]
     roles = {action["name"]: action["objects"] for action in schema["actions"]}
     lines = [f"{facts['file']}: a SPARE model, format {manifest['format']}, {facts['bytes'] / 1e3:.1f} kB"]
     lines += _domain_words(schema)
@@ -165,8 +164,8 @@ def _model_words(facts: dict[str, Any]) -> list[str]:
     for k, rule in enumerate(manifest["rules"]):
         lines += _rule_words(k, rule, roles.get(rule["action"], []), facts["members"][k])
     lines.append(f"{facts['numbers']} numbers in {facts['tensors']} tensors")
-    plain = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
-    lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not told"))
+    plain = {key: value for key, value in made.items() if not isinstance(value, list | dict)}
+    lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not recorded"))
     return lines
 
 
@@ -187,9 +186,13 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     inside = f"network{'s' * (len(net['layers']) > 1)} of {layers} layers ({', '.join(net['activations'])})"
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
-    lines += [f"    {how} {', '.join(rule[how])}" for how in ("ignores", "adds") if rule[how]]
-    told = {"surprises": "what it leaves out may move after all", "together": "what it predicts moves together"}
-    return lines + [f"    {text}" for name, text in told.items() if rule[name]]
+    words = {"ignores": "dropped", "adds": "extra"}
+    lines += [f"    {word} inputs: {', '.join(rule[name])}" for name, word in words.items() if rule[name]]
+    parts = {
+        "surprises": "outlier component for objects it does not predict",
+        "together": "copula over its predictions",
+    }
+    return lines + [f"    {text}" for name, text in parts.items() if rule[name]]
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:
@@ -202,15 +205,15 @@ def _experience_words(facts: dict[str, Any]) -> list[str]:
     known = ", ".join(one["name"] for one in header["domain"]["references"])
     lines.append(f"    references when it was written: {known or 'none'}")
     info = [name.removeprefix("info.") for name in facts["columns"] if name.startswith("info.")]
-    lines.append(f"carried along: {', '.join(info) or 'nothing'}")
+    lines.append(f"info columns: {', '.join(info) or 'none'}")
     lines.append(f"metadata: {', '.join(header['metadata']) or 'none'}")
     return lines
 
 
 def _run_words(facts: dict[str, Any]) -> list[str]:
-    told = ", ".join(f"{key} {value}" for key, value in facts["run"].items() if value is not None)
+    settings = ", ".join(f"{key} {value}" for key, value in facts["run"].items() if value is not None)
     return [
         f"{facts['file']}: an unfinished `spare fit`, {facts['trainings']} trainings are done",
-        f"    it belongs to: {told or 'nothing that can be read'}",
+        f"    it belongs to: {settings or 'nothing that can be read'}",
         "    run the same command with --resume to go on",
     ]

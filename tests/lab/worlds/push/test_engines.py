@@ -114,7 +114,7 @@ def test_a_world_that_turns_to_nan_is_rejected(worlds, name):
     scene.poses[1, 0] = math.nan
     worlds[name].build(scene)
     with pytest.raises(RejectedError, match="exploded"):
-        settle(worlds[name], scene, "settle")
+        settle(worlds[name], scene)
 
 
 def test_both_engines_take_the_same_pushes_to_the_same_places(worlds):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -31,7 +32,7 @@ def test_a_draw_depends_on_seed_index_and_attempt_only():
 
 def test_the_engine_changes_no_scene():
     bullet = Settings.make(3, extra=4)
-    assert draw(bullet, 3, 0).push == draw(bullet.with_engine("mujoco"), 3, 0).push
+    assert draw(bullet, 3, 0).push == draw(dataclasses.replace(bullet, engine="mujoco"), 3, 0).push
 
 
 @given(seed=st.integers(0, 500), height=st.integers(1, 5), extra=st.integers(0, 12))
