@@ -11,12 +11,12 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from spare.model.files import load
 
 import spare
 from spare.commands.cli import main
 from spare.lab.worlds import queue as toy
 from spare.model.evaluation import evaluate
+from spare.model.model import load
 
 
 def run(*arguments: object, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:

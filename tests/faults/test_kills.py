@@ -22,7 +22,7 @@ import pytest
 
 import spare
 from spare.lab.worlds import queue as toy
-from spare.learning.cache import open_run
+from spare.learning.cache import Kept, open_run
 from tests.faults.helpers import command, environment, one_sentence, refuses, run
 
 KILLS = int(os.environ.get("SPARE_TEST_KILLS", "0"))
@@ -301,12 +301,12 @@ def test_damaged_checkpoint_is_trained_again(tmp_path: pathlib.Path) -> None:
     """A checkpoint with a flipped bit, cut short or of another kind counts as missing."""
     memo = open_run(tmp_path / "m.run", {}, resume=False)
     arrays = {"a": np.arange(6, dtype=np.float64), "b": np.full((2, 3), np.nan, np.float32)}
-    memo.put("key", arrays)
+    memo.put("key", Kept(arrays, {"kind": "networks"}))
     path = tmp_path / "m.run" / "key.safetensors"
     whole = path.read_bytes()
     found = memo.get("key")
     assert found is not None
-    assert all(np.array_equal(found[name], arrays[name], equal_nan=True) for name in arrays)
+    assert all(np.array_equal(found.arrays[name], arrays[name], equal_nan=True) for name in arrays)
     flipped = bytearray(whole)
     flipped[-3] ^= 4
     for bad in (bytes(flipped), whole[:-1], b"", b"junk", b"PK\x03\x04" + whole):
@@ -338,7 +338,7 @@ def test_torn_files_of_a_killed_run_are_removed(tmp_path: pathlib.Path) -> None:
 def test_unfinished_run_is_inspected(tmp_path: pathlib.Path) -> None:
     """`spare inspect` of a run folder says how far it is and how to go on."""
     memo = open_run(tmp_path / "m.spare.run", {"seed": 7}, resume=False)
-    memo.put("key", {"a": np.ones(2)})
+    memo.put("key", Kept({"a": np.ones(2)}, {}))
     memo.close(finished=False)
     result = run("inspect", "m.spare.run", folder=tmp_path)
     assert result.returncode == 0, result.stderr

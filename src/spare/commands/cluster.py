@@ -65,7 +65,7 @@ class Cluster:
 
         from spare.errors import UsageError
         from spare.learning.clusters import Clustering, features, memberships
-        from spare.learning.fit import Task, make_extractor, prepare
+        from spare.learning.fit import Task, make_dataset, prepare
         from spare.learning.presets import find_preset
         from spare.learning.search import GreedySearch
 
@@ -76,12 +76,12 @@ class Cluster:
         if label is not None and label not in data.info:
             raise UsageError(f"--label {label}: the data have {', '.join(data.info) or 'no info columns'}")
         chosen = find_preset(self.preset).for_many()
-        extractor = make_extractor(data, action, chosen)
-        single = GreedySearch(extractor, Task(chosen, self.seed).plan(data, extractor)).run()
+        dataset = make_dataset(data, action, chosen)
+        single = GreedySearch(dataset, Task(chosen, self.seed).plan(data, dataset)).run()
         if not self.json:
             print(f"the single rule: {single.best.gamma.show(data.domain.action(action).objects)}")
         how = Clustering()
-        points = features(extractor, single, single.losses, how)
+        points = features(dataset, single, single.losses, how)
         z = memberships(points, data.weights, self.rules, how, self.seed)
         return points, z, np.asarray(data.info[label]) if label else np.zeros(len(data), int)
 

@@ -17,7 +17,7 @@ from spare.commands.live import ManyView, SearchView
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
-    from spare.learning.cache import Memo
+    from spare.learning.cache import TrainingCache
     from spare.learning.fit import FitResult
 
 
@@ -56,19 +56,19 @@ class Fit:
         data = load_data(self.data, self.domain)
         check_target(self.out)
         folder = self.out.with_name(self.out.name + ".run")
-        memo = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
+        cache = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
         finished = False
 
         def kept() -> str:
-            return f"interrupted; {len(memo)} trainings are kept in {folder}. To continue: {again('--resume')}"
+            return f"interrupted; {len(cache)} trainings are kept in {folder}. To continue: {again('--resume')}"
 
         try:
             with ending_soon(kept):
-                result = self._learn(data, memo)
+                result = self._learn(data, cache)
                 result.model.save(self.out)
             finished = True
         finally:
-            memo.close(finished=finished)
+            cache.close(finished=finished)
         if self.json:
             print(json.dumps(summary(result), indent=1))
             return 0
@@ -94,7 +94,7 @@ class Fit:
         settings = {name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references")}
         return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
 
-    def _learn(self, data: Experience, memo: Memo) -> FitResult:
+    def _learn(self, data: Experience, cache: TrainingCache) -> FitResult:
         from spare.learning.fit import fit
 
         rules = self._rules()
@@ -115,7 +115,7 @@ class Fit:
                 rules=rules,
                 threads=self.threads,
                 listener=view,
-                memo=memo,
+                cache=cache,
                 **search,
             )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
 
@@ -54,20 +57,20 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
         "bytes": size,
         "tensors": len(tensors),
         "numbers": sum(int(array.size) for array in tensors.values()),
-        "members": [_members(path, tensors, k, rule) for k, rule in enumerate(manifest["rules"])],
+        "members": [_members(path, tensors, k) for k in range(len(manifest["rules"]))],
         "manifest": manifest,
     }
 
 
-def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> int:
-    """How many networks a rule's ensemble has."""
+def _members(path: pathlib.Path, tensors: dict[str, np.ndarray], k: int) -> int:
+    """How many members a rule's ensemble has: the first axis of the biases of its networks, or 1."""
     from spare.errors import FileError
-    from spare.io.manifest import PREDICTORS
 
-    bias = tensors.get(f"rule.{k}.{PREDICTORS[rule['predictor']['kind']][0]}.0.bias")
-    if bias is None or not bias.ndim:
-        raise FileError(f"{path}: rule {k + 1} has no network; the file is damaged")
-    return int(bias.shape[0])
+    own = {name: array for name, array in tensors.items() if name.startswith(f"rule.{k}.predictor.")}
+    if not own:
+        raise FileError(f"{path}: rule {k + 1} has no predictor; the file is damaged")
+    biases = [array for name, array in own.items() if name.endswith(".bias") and array.ndim]
+    return int(biases[0].shape[0]) if biases else 1
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
@@ -132,11 +135,11 @@ def _words(facts: dict[str, Any]) -> list[str]:
 def _domain_words(schema: dict[str, Any]) -> list[str]:
     from spare.language.registry import ships
 
-    own = "ships with SPARE" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
+    own = "installed" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
 
     def prop(one: dict[str, Any]) -> str:
-        again = f"period {one['period']:g}" if "period" in one else ""
-        facts = [text for text in (one["unit"], "static" if one["static"] else "", again) if text]
+        kind = " ".join(str(part) for part in one.get("kind", {}).values())
+        facts = [text for text in (one["unit"], "static" if one["static"] else "", kind) if text]
         return one["name"] + (f" ({', '.join(facts)})" if facts else "")
 
     def action(one: dict[str, Any]) -> str:
@@ -181,17 +184,13 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     text = f"rule {k + 1}  {rule['action']}({', '.join(roles)}): {shell(rule['gamma'])}"
     if rule["delta"] != rule["gamma"]:
         text += f"  changes: {shell(rule['delta'])}"
-    net = rule["predictor"]
-    layers = " and ".join(map(str, net["layers"]))
-    inside = f"network{'s' * (len(net['layers']) > 1)} of {layers} layers ({', '.join(net['activations'])})"
+    nets = rule["predictor"].get("networks", {}).values()
+    inside = " and ".join(f"a network of {net['layers']} layers ({net['activation']})" for net in nets)
+    inside = inside or f"predictor {rule['predictor']['kind']}"
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
-    words = {"ignores": "dropped", "adds": "extra"}
-    lines += [f"    {word} inputs: {', '.join(rule[name])}" for name, word in words.items() if rule[name]]
-    parts = {
-        "surprises": "outlier component for objects it does not predict",
-        "together": "copula over its predictions",
-    }
+    lines += [f"    {name} inputs: {', '.join(rule[name])}" for name in ("dropped", "extra") if rule[name]]
+    parts = {"outliers": "outlier component for objects it does not predict", "copula": "copula over its predictions"}
     return lines + [f"    {text}" for name, text in parts.items() if rule[name]]
 
 

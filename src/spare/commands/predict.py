@@ -38,8 +38,8 @@ class Predict:
             columns = {
                 "mean": prediction.mean,
                 "std": prediction.std,
-                "aleatoric": prediction.noise,
-                "epistemic": prediction.ignorance,
+                "aleatoric": prediction.aleatoric,
+                "epistemic": prediction.epistemic,
                 "observed": after.values,
             }
             rows = [

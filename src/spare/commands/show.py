@@ -12,9 +12,8 @@ import tyro
 from spare.commands.common import in_words, load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from spare.model.model import Model
+    from spare.model.noise import DefaultNoise
     from spare.model.rule import Rule
 
 
@@ -48,19 +47,18 @@ class Show:
 
 def _copula(rule: Rule) -> dict[str, Any] | None:
     """By property, the loadings of the slots and the share of independent draws; None for independent values."""
-    if rule.together is None:
+    if rule.copula is None:
         return None
-    columns = zip(
-        rule.domain.dynamic_names, rule.together.loading.T.tolist(), rule.together.apart.tolist(), strict=True
-    )
+    columns = zip(rule.domain.dynamic_names, rule.copula.loading.T.tolist(), rule.copula.apart.tolist(), strict=True)
     return {name: {"loading": slots, "independent": share} for name, slots, share in columns if any(slots)}
 
 
 def summary(model: Model) -> dict[str, Any]:
     """A model's rules as JSON values: lists, inputs, targets, and the deviation of objects they do not predict."""
 
-    def deviation(spread: Iterable[float]) -> dict[str, float]:
-        return {name: float(v) ** 0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
+    def deviation(noise: DefaultNoise) -> dict[str, float]:
+        spread = noise.resolved(model.domain.resolutions).variance.tolist()
+        return {name: v**0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
 
     rules = []
     for rule in model.rules:
@@ -71,17 +69,17 @@ def summary(model: Model) -> dict[str, Any]:
                 "action": rule.action,
                 "gamma": rule.gamma.show(roles),
                 "delta": rule.delta.show(roles),
-                "inputs": list(rule.input_names()),
-                "dropped_inputs": list(rule.ignores),
-                "extra_inputs": list(rule.adds),
+                "inputs": list(rule.input_names),
+                "dropped_inputs": list(rule.spec.features.dropped),
+                "extra_inputs": list(rule.spec.features.extra),
                 "copula": _copula(rule),
-                "targets": dict(zip(model.domain.dynamic_names, rule.targets, strict=True)),
-                "default_deviation": deviation(rule.default_spread()),
+                "targets": dict(zip(model.domain.dynamic_names, rule.spec.targets, strict=True)),
+                "default_deviation": deviation(rule.noise),
             }
         )
     return {
         "domain": model.domain.name,
         "rules": rules,
-        "default_deviation": deviation(model.default_spread()),
+        "default_deviation": deviation(model.noise),
         "provenance": dict(model.provenance),
     }

@@ -15,7 +15,7 @@ import pytest
 import spare
 from spare.commands.cli import main
 from spare.lab.experiments.claims import Claim, Statement
-from spare.lab.experiments.data import Dataset, missing, stacks, unseen
+from spare.lab.experiments.data import PushData, missing, stacks, unseen
 from spare.lab.experiments.experiment import Experiment, Results, score_runs
 from spare.lab.experiments.figures import Curve, Grid, Picture
 from spare.lab.experiments.runner import reproduce
@@ -147,7 +147,7 @@ def test_data_are_the_same_wherever_they_are_made(tmp_path: pathlib.Path) -> Non
     assert missing([short], tmp_path) == [short]
     assert unseen(long, 2).seed != long.seed
     assert dataclasses.replace(long, extra=2).family != long.family
-    assert Dataset((2, 3), (0.5, 0.5), 0, 0, 5).family == "push-2x0.5-3x0.5-extra0-seed0"
+    assert PushData((2, 3), (0.5, 0.5), 0, 0, 5).family == "push-2x0.5-3x0.5-extra0-seed0"
 
 
 def test_the_command_line_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:

@@ -20,9 +20,9 @@ import numpy as np
 
 from spare.data.experience import Experience
 from spare.lab.worlds import push
-from spare.learning.dataset import Extractor
+from spare.learning.dataset import Dataset
 from spare.learning.em import EM
-from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.fit import Task, make_dataset, prepare
 from spare.learning.many import learn_rules
 from spare.learning.mixing import Mixing
 from spare.learning.presets import PRESETS
@@ -79,7 +79,7 @@ class Run(NamedTuple):
 class Case:
     """EM on one data set, ready to run in different ways; `batches` is what one run of it trained."""
 
-    extractor: Extractor
+    dataset: Dataset
     plan: Plan
     start: np.ndarray
     held_out: Experience
@@ -94,11 +94,11 @@ class Case:
         search = dataclasses.replace(preset.search, max_references=2 if quick else 3)
         preset = dataclasses.replace(preset, training=training, search=search)
         seen, _ = prepare(data.domain, data)
-        extractor = make_extractor(seen, "push", preset)
-        plan = Task(preset, seed).plan(seen, extractor)
+        dataset = make_dataset(seen, "push", preset)
+        plan = Task(preset, seed).plan(seen, dataset)
         heights = np.asarray(data.info["height"])
         start = np.where(heights[:, None] == np.array([2, 3, 4]), 0.8, 0.1)
-        case = cls(extractor, plan, start, held_out, 2 if quick else 4)
+        case = cls(dataset, plan, start, held_out, 2 if quick else 4)
         case.batches = case.run().batches
         return case
 
@@ -115,13 +115,13 @@ class Case:
                 batches.append(list(jobs))
                 return super().train(jobs)
 
-        em = Watched(self.extractor, self.plan, self.mixing(), start=self.start)
+        em = Watched(self.dataset, self.plan, self.mixing(), start=self.start)
         history = em.run(em.starts()[0])[2]
         return Run([step.seconds for step in history[1:]], batches)
 
     def learn(self, *, warm: bool) -> dict[str, float]:
         """{seconds: mean per iteration, held_out: nats per transition of the learned model}."""
-        result = learn_rules(self.extractor, self.plan, self.mixing(warm), start=self.start)
+        result = learn_rules(self.dataset, self.plan, self.mixing(warm), start=self.start)
         seconds = float(np.mean([step.seconds for step in result.history[1:]]))
         return {"seconds": seconds, "held_out": float(result.model.log_prob(self.held_out).mean())}
 
@@ -129,15 +129,15 @@ class Case:
         """Seconds for all recorded trainings, batch by batch."""
         begin = time.perf_counter()
         for jobs in self.batches:
-            fit_jobs(self.extractor, jobs, threads)
+            fit_jobs(self.dataset, jobs, threads)
         return time.perf_counter() - begin
 
     def one_by_one(self) -> float:
         """Seconds for the same trainings in a loop, each padded to its own shape only."""
         begin = time.perf_counter()
         for pair, plan in (job for jobs in self.batches for job in jobs):
-            capacity = capacity_for(self.extractor, len(pair[0]))
-            fit_predictors(self.extractor, [pair], dataclasses.replace(plan, capacity=capacity))
+            capacity = capacity_for(self.dataset, len(pair[0]))
+            fit_predictors(self.dataset, [pair], dataclasses.replace(plan, capacity=capacity))
         return time.perf_counter() - begin
 
 

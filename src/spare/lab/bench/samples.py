@@ -52,7 +52,7 @@ def fit_seconds(samples: int, rounds: int, seed: int) -> dict[str, list[float]]:
         push.generate(samples, stack=3, extra=4, seed=seed, jobs=-1).save(pathlib.Path(folder) / "data.parquet")
         for number in range(rounds):
             for preset in seconds if number % 2 == 0 else reversed(seconds):
-                line = [sys.executable, "-m", "spare.commands.cli", "fit", "data.parquet", "--preset", preset]
+                line = [sys.executable, "-m", "spare", "fit", "data.parquet", "--preset", preset]
                 begin = time.perf_counter()
                 subprocess.run(
                     [*line, "--out", f"{preset}{number}.spare", "--json"],

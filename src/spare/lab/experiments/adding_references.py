@@ -20,8 +20,8 @@ from spare.lab.experiments.runs import Run, Size
 from spare.lab.experiments.scoring import covers, score_data
 from spare.lab.worlds import push
 from spare.language.references import Shell, next_pointers
-from spare.learning.candidates import Trial, Trials
-from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.candidates import CandidateTrainer, Trial
+from spare.learning.fit import Task, make_dataset, prepare
 
 
 def path(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
@@ -33,32 +33,32 @@ def path(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[s
     train, test = (one.load(folder) for one in score_data(settings, seed))
     chosen = preset(settings["preset"], settings["effort"])
     data, _ = prepare(train.domain, train)
-    extractor = make_extractor(data, "push", chosen)
-    trials = Trials(extractor, Task(chosen, seed, 1).plan(data, extractor))
-    current = trials.train([(Shell(1), Shell(1))])[0]
-    trials.empty = current
+    dataset = make_dataset(data, "push", chosen)
+    trainer = CandidateTrainer(dataset, Task(chosen, seed, 1).plan(data, dataset))
+    current = trainer.train([(Shell(1), Shell(1))])[0]
+    trainer.empty = current
     found = [current]
     for _ in range(settings["references"]):
-        found.append(_best_extension(trials, data, found[-1]))
+        found.append(_best_extension(trainer, data, found[-1]))
     losses = np.array([one.explored.loss for one in found])
     worse = np.flatnonzero(np.diff(losses) >= 0)
     kept = int(worse[0]) if len(worse) else len(found) - 1
-    return {"steps": [_step(trials, one, test) for one in found], "kept": kept}
+    return {"steps": [_step(trainer, one, test) for one in found], "kept": kept}
 
 
-def _best_extension(trials: Trials, data: Experience, current: Trial) -> Trial:
+def _best_extension(trainer: CandidateTrainer, data: Experience, current: Trial) -> Trial:
     """The extension with the smallest validation loss; of those that add no object, if there are no others."""
     gamma = current.explored.gamma
     longer = [gamma.extend(pointer) for pointer in next_pointers(data.domain.references, gamma.slots)]
     pairs = [(shell, shell) for shell in longer]
-    wanted = trials.screen(current.fitted.table, pairs)[0]
+    wanted = trainer.useful(current.fitted.matrix, pairs)[0]
     if not wanted:
-        wanted = [p for p in pairs if trials.extractor.table(*p).applies[trials.training > 0].any()]
-    return min(trials.train(wanted), key=lambda trial: trial.explored.loss)
+        wanted = [p for p in pairs if trainer.dataset.matrix(*p).applies[trainer.training > 0].any()]
+    return min(trainer.train(wanted), key=lambda trial: trial.explored.loss)
 
 
-def _step(trials: Trials, trial: Trial, test: Experience) -> dict[str, Any]:
-    model, one = trials.model(trial), trial.explored
+def _step(trainer: CandidateTrainer, trial: Trial, test: Experience) -> dict[str, Any]:
+    model, one = trainer.model(trial), trial.explored
     values = model.log_prob_values(test)
     return {
         "list": one.gamma.show(("target",)),

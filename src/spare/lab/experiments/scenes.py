@@ -22,7 +22,6 @@ import numpy as np
 
 from spare.data.experience import Experience, Transition
 from spare.language.domain import Domain
-from spare.language.frames import place_all
 from spare.model.evaluation import moved_rows
 from spare.model.explain import Prediction
 from spare.model.model import Model
@@ -131,11 +130,12 @@ def _centres(domain: Domain, values: np.ndarray, sizes: np.ndarray) -> np.ndarra
 def _arrow(data: Experience) -> list[list[float]] | None:
     """Between the frame's origin and the first point among the parameters, along the frame's heading."""
     action = data.domain.actions[data.action[0]]
-    if action.frame is None or not action.frame.points:
+    points = [] if action.frame is None else [one for one in action.frame.positions if one[0] in action.parameters]
+    if not points:
         return None
     roles, given = data.values[data.objects[:, : len(action.objects)]], data.parameters[:, : len(action.parameters)]
-    pose = place_all(data.domain, action, roles, given)
-    point = [float(given[0, action.parameters.index(name)]) for name in action.frame.points[0]]
+    pose = data.domain.poses(action, roles, given)
+    point = [float(given[0, action.parameters.index(name)]) for name in points[0]]
     origin, point = pose.origin[0], np.array([*point, *pose.origin[0][len(point) :]])
     heading = np.array([np.cos(pose.heading[0]), np.sin(pose.heading[0])])
     ends = (origin, point) if (point - origin)[:2] @ heading > 0 else (point, origin)

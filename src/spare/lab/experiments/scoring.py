@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from spare.data.experience import Experience, concatenate
-from spare.lab.experiments.data import Dataset, stacks, unseen
+from spare.lab.experiments.data import PushData, stacks, unseen
 from spare.lab.experiments.learned import describe, ranks_by_property
 from spare.lab.experiments.methods import Scored, learn
 from spare.lab.experiments.scenes import representative, scenes
 from spare.lab.worlds import push
-from spare.learning.bindings import Pointing
+from spare.learning.bindings import Bindings
 from spare.model.model import Model
 
 
-def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+def score_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
     """(training, test) data of a run."""
     train = stacks(settings["extra"], seed, settings["samples"], settings.get("height", 3))
     return [train, unseen(train, settings["test"])]
@@ -73,8 +73,8 @@ def scores(model: Scored, test: Experience) -> dict[str, Any]:
 def covers(model: Model, test: Experience) -> float:
     """The share of transitions in which the first rule's output slots hold exactly the blocks of the stack."""
     rule = model.rules[0]
-    pointing = Pointing(test.with_domain(model.domain), rule.delta.roles)
-    wrong = pointing.masks(rule.delta).any(axis=0) != push.stack_mask(test)
+    bindings = Bindings(test.with_domain(model.domain), rule.action)
+    wrong = bindings.masks(rule.delta).any(axis=0) != push.stack_mask(test)
     return float(1.0 - np.maximum.reduceat(wrong, test.offsets[:-1]).mean())
 
 
@@ -84,7 +84,7 @@ CROWDED = 20
 """From so many extra blocks on the table is that large."""
 
 
-def across_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+def across_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
     """Training data for every number in `extras`, then test data for every number in `tested`."""
     tests = [unseen(stacks(extra, seed, 1), settings["test"]) for extra in settings["tested"]]
     tests = [dataclasses.replace(one, table=ROOMY) if one.extra >= CROWDED else one for one in tests]
@@ -100,7 +100,7 @@ def across(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict
     return {"by_extra": {str(extra): scores(model, test) for extra, test in tests}, "samples": len(joined)}
 
 
-def noise_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+def noise_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
     """The pushes that are simulated again and again."""
     return [unseen(stacks(settings["extra"], seed, 1), settings["test"])]
 

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from spare.lab.experiments.claims import Claim, Statement, differences
-from spare.lab.experiments.data import Dataset
+from spare.lab.experiments.data import PushData
 from spare.lab.experiments.experiment import Experiment, Reader, Results, seeded
 from spare.lab.experiments.figures import Curve, Grid, Picture
 from spare.lab.experiments.methods import preset
 from spare.lab.experiments.runs import Run, Size
 from spare.language.references import Shell
 from spare.learning.clusters import Clustering, features, matched, memberships, separation
-from spare.learning.dataset import Extractor
+from spare.learning.dataset import Dataset
 from spare.learning.em import Iteration
-from spare.learning.fit import Task, make_extractor, prepare
+from spare.learning.fit import Task, make_dataset, prepare
 from spare.learning.many import ManyResult, learn_rules
 from spare.learning.mixing import Mixing
 from spare.learning.presets import Preset
@@ -50,9 +50,9 @@ def set_means(effort: float) -> Preset:
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute", final=None)
 
 
-def data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+def data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
     """Pushes of stacks of 2, 3 and 4 blocks, no extra blocks."""
-    return [Dataset(HEIGHTS, tuple(settings["shares"]), 0, seed, settings["samples"])]
+    return [PushData(HEIGHTS, tuple(settings["shares"]), 0, seed, settings["samples"])]
 
 
 def start(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
@@ -65,18 +65,18 @@ def start(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     name = settings.get("preset", "paper")
     heights, chosen = np.asarray(loaded.info["height"]), preset(name, settings["effort"]).for_many()
     seen, _ = prepare(loaded.domain, loaded)
-    extractor = make_extractor(seen, "push", chosen)
-    plan = Task(chosen, seed, 1).plan(seen, extractor)
-    single = GreedySearch(extractor, plan).run()
+    dataset = make_dataset(seen, "push", chosen)
+    plan = Task(chosen, seed, 1).plan(seen, dataset)
+    single = GreedySearch(dataset, plan).run()
     tables, lists = {}, []
     for table, how in STARTS.items():
-        z = memberships(features(extractor, single, single.losses, how), seen.weights, len(HEIGHTS), how, seed)
+        z = memberships(features(dataset, single, single.losses, how), seen.weights, len(HEIGHTS), how, seed)
         tables[table] = separation(z, heights)[1].tolist()
         if table == "table1" and name == "paper":
             for height, column in zip(HEIGHTS, matched(z, heights).T, strict=True):
                 own = dataclasses.replace(plan, training=plan.training * column, validation=plan.validation * column)
-                shell = GreedySearch(extractor, own).run().best.gamma
-                right = _exactly(extractor, shell, np.flatnonzero(heights == height))
+                shell = GreedySearch(dataset, own).run().best.gamma
+                right = _exactly(dataset, shell, np.flatnonzero(heights == height))
                 lists.append({"height": height, "list": shell.show(("target",)), "exact": float(right.mean())})
     return {"tables": tables, "lists": lists, "single": single.best.gamma.show(("target",))}
 
@@ -90,17 +90,17 @@ def em(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str
     (loaded,) = (one.load(folder) for one in data(settings, seed))
     heights, chosen = np.asarray(loaded.info["height"]), set_means(settings["effort"])
     seen, _ = prepare(loaded.domain, loaded)
-    extractor = make_extractor(seen, "push", chosen)
-    plan = Task(chosen, seed, 1).plan(seen, extractor, 1)
+    dataset = make_dataset(seen, "push", chosen)
+    plan = Task(chosen, seed, 1).plan(seen, dataset, 1)
     begin = np.where(heights[:, None] == np.array(HEIGHTS), 0.7, 0.15)
     mixing = Mixing(len(HEIGHTS), iterations=settings["iterations"])
     if settings["effort"] < 1:
         mixing = dataclasses.replace(mixing, polish=1, searches=0)
-    result = learn_rules(extractor, plan, mixing, start=begin)
+    result = learn_rules(dataset, plan, mixing, start=begin)
     return {
         "diagonals": [np.diag(separation(one.memberships, heights)[1]).tolist() for one in result.history],
         "shells": [_shells(one, heights) for one in result.history],
-        "blocks": _blocks(result, extractor, heights),
+        "blocks": _blocks(result, dataset, heights),
         "rules": [one.shell.show(("target",)) for one in result.shares],
         "likelihood": [one.log_likelihood for one in result.history],
     }
@@ -112,21 +112,21 @@ def _shells(step: Iteration, heights: np.ndarray) -> list[dict[str, float]]:
     return [{s.show(("target",)): float(step.shells[j][s]) for s in step.shells[j].top(5)} for j in order]
 
 
-def _blocks(result: ManyResult, extractor: Extractor, heights: np.ndarray) -> list[float]:
+def _blocks(result: ManyResult, dataset: Dataset, heights: np.ndarray) -> list[float]:
     """For each height, the share of its samples whose own rule points at exactly its blocks."""
     owner = result.memberships.argmax(axis=1)
     right = np.zeros(len(heights), bool)
     for j, one in enumerate(result.shares):
         mine = np.flatnonzero(owner == j)
-        right[mine] = _exactly(extractor, one.shell, mine)
+        right[mine] = _exactly(dataset, one.shell, mine)
     return [float(right[heights == height].mean()) for height in HEIGHTS]
 
 
-def _exactly(extractor: Extractor, shell: Shell, rows: np.ndarray) -> np.ndarray:
+def _exactly(dataset: Dataset, shell: Shell, rows: np.ndarray) -> np.ndarray:
     """Whether the shell applies to each of these samples and holds all of its blocks: there are no others."""
-    masks, starts = extractor.pointing.masks(shell), extractor.experience.offsets[:-1]
+    masks, starts = dataset.bindings.masks(shell), dataset.experience.offsets[:-1]
     every = np.minimum.reduceat(masks.any(axis=0), starts)
-    applies = np.all(extractor.pointing.held(masks) > 0, axis=0)
+    applies = np.all(dataset.bindings.held(masks) > 0, axis=0)
     return (every & applies)[rows]
 
 

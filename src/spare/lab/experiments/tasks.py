@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from spare.errors import SpareError
 from spare.lab.experiments import adding_references, scoring, several_rules, worlds
-from spare.lab.experiments.data import Dataset
+from spare.lab.experiments.data import PushData
 from spare.lab.experiments.runs import Run
 from spare.lab.workers import remember_programs
 
@@ -21,7 +21,7 @@ class Task(NamedTuple):
     """(settings, seed, folder of data) -> JSON-able numbers; (settings, seed) -> the data sets that takes."""
 
     compute: Callable[[Settings, int, pathlib.Path], dict[str, Any]]
-    data: Callable[[Settings, int], list[Dataset]]
+    data: Callable[[Settings, int], list[PushData]]
 
 
 TASKS = {
@@ -36,7 +36,7 @@ TASKS = {
 }
 
 
-def data_of(run: Run) -> list[Dataset]:
+def data_of(run: Run) -> list[PushData]:
     """The data sets that a run reads."""
     return TASKS[run.task].data(run.settings, run.seed)
 

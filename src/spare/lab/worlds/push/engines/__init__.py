@@ -14,15 +14,6 @@ from spare.errors import UsageError, one_of
 from spare.lab.worlds.push.scene import Scene
 from spare.lab.worlds.push.settings import ENGINES
 
-STEP = 1 / 240
-"""Seconds per step."""
-FRICTION = 0.5
-"""Coefficient of sliding friction between two blocks, and between a block and the table."""
-GRIP_FRICTION = 0.3
-"""The same between the gripper and a block."""
-GRIPPER = (0.02, 0.06, 0.012)
-"""The gripper is a bar: its size along the push, across it, and its height."""
-
 
 @runtime_checkable
 class Engine(Protocol):
