@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 
 from spare.errors import UsageError
-from spare.lab.worlds.push.engines import FRICTION, GRIP_FRICTION, GRIPPER, STEP
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
 
 # Bullet multiplies the two coefficients of a contact.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import UsageError
-from spare.lab.worlds.push.engines import FRICTION, GRIP_FRICTION, GRIPPER, STEP
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
 
 _PARKED = (0.0, 0.0, 50.0)
