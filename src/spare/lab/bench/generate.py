@@ -16,10 +16,10 @@ import numpy as np
 
 from spare.lab.worlds.push import engines
 from spare.lab.worlds.push.chunks import make_chunk, shared_engine
-from spare.lab.worlds.push.engines import Engine
+from spare.lab.worlds.push.engines import GRIPPER, Engine
 from spare.lab.worlds.push.episode import CHUNK, Sample, make_sample, speeds
 from spare.lab.worlds.push.generation import generate
-from spare.lab.worlds.push.settings import ENGINES, GRIPPER, Settings
+from spare.lab.worlds.push.settings import ENGINES, Settings
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from spare.lab.worlds.push.episode import (
     speeds,
 )
 from spare.lab.worlds.push.scene import Draw, Push, Scene, draw, noise_source
-from spare.lab.worlds.push.settings import ENGINES, STEP, Settings
+from spare.lab.worlds.push.engines import GRIPPER, STEP
+from spare.lab.worlds.push.settings import ENGINES, Settings
 
 
 def _tower(offsets: list[float], size: float = 0.08) -> Scene:

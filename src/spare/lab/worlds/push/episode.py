@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.errors import DataError
-from spare.lab.worlds.push.engines import Engine
+from spare.lab.worlds.push.engines import GRIPPER, STEP, Engine
 from spare.lab.worlds.push.scene import Draw, NoRoomError, Push, Scene, draw, noise_source
-from spare.lab.worlds.push.settings import GRIPPER, STEP, Settings
+from spare.lab.worlds.push.settings import Settings
 
 SPEED = 0.12
 """How fast the gripper moves, in m/s: slow enough that friction carries a stack along."""

@@ -17,15 +17,6 @@ ENGINES = ("bullet", "mujoco")
 
 Range = tuple[float, float]
 
-STEP = 1 / 240
-"""Seconds per step."""
-FRICTION = 0.5
-"""Coefficient of sliding friction between two blocks, and between a block and the table."""
-GRIP_FRICTION = 0.3
-"""The same between the gripper and a block."""
-GRIPPER = (0.02, 0.06, 0.012)
-"""The gripper is a bar: its size along the push, across it, and its height."""
-
 
 @dataclass(frozen=True)
 class Ranges:

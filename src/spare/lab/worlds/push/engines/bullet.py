@@ -11,8 +11,8 @@ from types import ModuleType
 import numpy as np
 
 from spare.errors import UsageError
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
-from spare.lab.worlds.push.settings import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 
 # Bullet multiplies the two coefficients of a contact.
 _SURFACE = math.sqrt(FRICTION)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from spare.errors import UsageError
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
-from spare.lab.worlds.push.settings import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 
 _PARKED = (0.0, 0.0, 50.0)
 # Time constant and damping of a contact with the gripper: stiffer than the default, or a push would sink
