@@ -9,6 +9,7 @@ import pytest
 
 from spare.errors import UsageError
 from spare.lab.worlds.push import engines
+from spare.lab.worlds.push.engines import GRIPPER, STEP
 from spare.lab.worlds.push.episode import (
     CHUNK,
     STIRRED,
@@ -19,7 +20,6 @@ from spare.lab.worlds.push.episode import (
     speeds,
 )
 from spare.lab.worlds.push.scene import Draw, Push, Scene, draw, noise_source
-from spare.lab.worlds.push.engines import GRIPPER, STEP
 from spare.lab.worlds.push.settings import ENGINES, Settings
 
 
