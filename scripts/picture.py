@@ -1,6 +1,7 @@
-"""The README's picture of a report: its top in light, its transitions in dark. Needs Chromium.
+"""Pictures of pages for the documents, taken by a headless Chromium.
 
-python scripts/picture.py runs/demo/report.html docs/images/report.png
+python scripts/picture.py runs/demo/report.html docs/images/report.png      # its top in light, its transitions in dark
+python scripts/picture.py push.html docs/images/push-gallery.png --scenes   # the transitions of `spare render` alone
 """
 
 import io
@@ -9,33 +10,47 @@ import shutil
 import sys
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 SIZE = {"width": 900, "height": 1180}
+WIDE = {"width": 1180, "height": 900}
 GAP = 16
 SCROLL = (
     "document.documentElement.style.scrollBehavior = 'auto'; document.querySelector('#transitions').scrollIntoView()"
 )
+BARE = "for (const one of document.querySelectorAll('.controls, h2, #transitions > p, details')) one.remove()"
 
 
-def main(page: pathlib.Path, out: pathlib.Path) -> None:
+def scenes(browser: Browser, page: str) -> Image.Image:
+    """The drawn transitions, without their controls."""
+    tab = browser.new_page(viewport=WIDE, color_scheme="light")
+    tab.goto(page)
+    tab.evaluate(BARE)
+    tab.wait_for_timeout(500)
+    return Image.open(io.BytesIO(tab.locator("#transitions").screenshot())).convert("RGB")
+
+
+def report(browser: Browser, page: str) -> Image.Image:
     """Two screenshots side by side."""
-    parts = []
+    sheet = Image.new("RGB", (2 * SIZE["width"] + GAP, SIZE["height"]), "white")
+    for k, scheme in enumerate(("light", "dark")):
+        tab = browser.new_page(viewport=SIZE, color_scheme=scheme)
+        tab.goto(page)
+        if scheme == "dark":
+            tab.evaluate(SCROLL)
+        tab.wait_for_timeout(500)
+        sheet.paste(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), (k * (SIZE["width"] + GAP), 0))
+    return sheet
+
+
+def main(page: str, out: str, *options: str) -> None:
+    """Take the picture and save it."""
+    take = scenes if "--scenes" in options else report
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            tab = browser.new_page(viewport=SIZE, color_scheme=scheme)
-            tab.goto(page.resolve().as_uri())
-            if scheme == "dark":
-                tab.evaluate(SCROLL)
-            tab.wait_for_timeout(500)
-            parts.append(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"))
+        take(browser, pathlib.Path(page).resolve().as_uri()).save(out, optimize=True)
         browser.close()
-    sheet = Image.new("RGB", (2 * SIZE["width"] + GAP, SIZE["height"]), "white")
-    for k, part in enumerate(parts):
-        sheet.paste(part, (k * (SIZE["width"] + GAP), 0))
-    sheet.save(out, optimize=True)
 
 
 if __name__ == "__main__":
-    main(*map(pathlib.Path, sys.argv[1:3]))
+    main(*sys.argv[1:])

@@ -31,7 +31,7 @@ def main() -> int:
         venv.create(ROOT / ".venv", with_pip=True)
     print("installing (a few minutes the first time) ...")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"]
-    done = subprocess.run([*pip, "-e", ".[push,tables,cluster,dev]"], cwd=ROOT, check=False)
+    done = subprocess.run([*pip, "-e", ".[lab,tables,cluster,dev]"], cwd=ROOT, check=False)
     if done.returncode:
         print("installing failed; see the message above (is a package index reachable?)", file=sys.stderr)
         return 1

@@ -47,7 +47,7 @@ def test_experience_of_a_domain_that_is_not_here(
     assert "SPARE experience, 3 transitions, format 1" in text
     assert "domain shelf (your own: pass --domain MODULE:NAME where it is used)" in text
     assert "actions: slide(tray; dx, dy), swap(first, second)" in text
-    assert "carried along: episode, note, gain, good" in text
+    assert "info columns: episode, note, gain, good" in text
     assert "metadata: nested, source" in text
     facts = json.loads(told(capsys, path, "--json"))
     assert (facts["transitions"], facts["row_groups"]) == (3, 1)

@@ -32,7 +32,7 @@ with ending_soon(lambda: "go on with this", grace=0.2):
 def test_an_interrupt_inside_the_garbage_collector_ends_the_command_without_a_traceback() -> None:
     done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 130
-    assert done.stderr.strip() == "go on with this"
+    assert done.stderr.strip() == "spare: go on with this"
 
 
 HIDDEN = """
@@ -40,7 +40,7 @@ import time
 from spare.commands.interrupts import ending_soon
 from spare.commands.live import SearchView
 
-view = SearchView("push", ("target",), 2)
+view = SearchView("push", ("target",))
 with ending_soon(lambda: "go on with this", grace=0.2):
     for act in (lambda: view.{begin}, *[lambda: time.sleep(60)] * 9):
         try:

@@ -11,12 +11,12 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from spare.model.files import load
 
 import spare
 from spare.commands.cli import main
 from spare.lab.worlds import queue as toy
 from spare.model.evaluation import evaluate
+from spare.model.model import load
 
 
 def run(*arguments: object, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -70,6 +70,9 @@ def test_fit_as_json(workspace: pathlib.Path) -> None:
     assert rounds[0]["best"] == "-"
     assert rounds[1]["kept"]
     assert rounds[1]["loss"] < rounds[0]["loss"]
+    assert [r["move"] for r in rounds[:2]] == ["start", "grow"]
+    assert summary["searches"][0]["found"] == "behind(target) -> b1"
+    assert summary["searches"][0]["ended"]
     assert {e["gamma"] for e in rounds[1]["explored"]} >= {"behind(target) -> b1", "line(target) -> b1"}
     assert (workspace / "model.spare").is_file()
     assert sorted(p.name for p in workspace.iterdir()) == ["data.parquet", "fit.json", "model.spare", "test.parquet"]
@@ -94,7 +97,7 @@ def test_show(capsys: pytest.CaptureFixture[str], workspace: pathlib.Path) -> No
     assert summary["domain"] == "queue"
     assert summary["rules"][0]["gamma"] == "behind(target) -> b1"
     assert summary["rules"][0]["inputs"][0] == "d"  # the step decides; where one stands may be found not to matter
-    assert not {*summary["rules"][0]["inputs"]} & {*summary["rules"][0]["ignores"]}
+    assert not {*summary["rules"][0]["inputs"]} & {*summary["rules"][0]["dropped_inputs"]}
     assert summary["rules"][0]["default_deviation"]["x"] == pytest.approx(toy.REST, rel=0.3)
     assert main(["show", "model.spare", "--format", "mermaid"]) == 0
     text = capsys.readouterr().out
@@ -125,10 +128,12 @@ def test_predict(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["rules"] == [1]
     assert [o["predicted"] for o in answer["objects"]] == expected.predicted.tolist()
     assert sum(o["predicted"] for o in answer["objects"]) == 2
+    first = answer["objects"][0]
+    assert first["std"]["x"] ** 2 == pytest.approx(first["aleatoric"]["x"] ** 2 + first["epistemic"]["x"] ** 2)
     for k, one in enumerate(answer["objects"]):
         assert one["object"] == data.states[7].ids[k]
         np.testing.assert_allclose([one["mean"][n] for n in ("x", "y", "mass")], expected.mean[k], rtol=1e-6)
-        assert one["was"]["x"] == pytest.approx(float(data.next_states[7].values[k, 0]))
+        assert one["observed"]["x"] == pytest.approx(float(data.next_states[7].values[k, 0]))
     assert main(["predict", "model.spare", "test.parquet", "--index", "7"]) == 0
     text = capsys.readouterr().out
     assert "rule 1 fires: usher(target): behind(target) -> b1" in text
@@ -182,3 +187,11 @@ def test_a_process_refuses_without_a_traceback(workspace: pathlib.Path) -> None:
         assert result.stdout == ""
         assert "Traceback" not in result.stderr
         assert result.stderr.strip()
+
+
+def test_a_missing_package_of_the_lab_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)  # as if it were not installed
+    said = refused(capsys, "generate", "push", "--samples", "3", "--json", "--out", str(tmp_path / "x.parquet"))
+    assert "this needs joblib; install it with: pip install 'spare-models[lab]'" in said

@@ -6,19 +6,19 @@ import dataclasses
 import sys
 
 from spare.commands.cli import main
-from spare.lab.experiments import catalogue, cells
-from spare.lab.experiments.cells import Cell, Size
+from spare.lab.experiments import catalogue, runs
 from spare.lab.experiments.claims import Claim, Statement
-from spare.lab.experiments.experiment import Experiment, Results, score_cells
+from spare.lab.experiments.experiment import Experiment, Results, score_runs
 from spare.lab.experiments.figures import Curve, Grid, Picture
+from spare.lab.experiments.runs import Run, Size
 
-SMALL = dataclasses.replace(cells.QUICK, samples=12, test=5, replayed=2, repeats=10)
+SMALL = dataclasses.replace(runs.QUICK, samples=12, test=5, replayed=2, repeats=10)
 
 
-def every(size: Size) -> list[Cell]:
+def every(size: Size) -> list[Run]:
     """Cells that simulate a little, and one that looks at what nothing-moves would score."""
     settings = {"extra": 0, "test": size.test, "replayed": size.replayed, "repeats": size.repeats}
-    return [*(Cell("noise", settings, seed) for seed in range(4)), *score_cells(size, "no-change", extra=0, seeds=1)]
+    return [*(Run("noise", settings, seed) for seed in range(4)), *score_runs(size, "no-change", extra=0, seeds=1)]
 
 
 def pictures(results: Results) -> list[Picture | Grid]:
@@ -36,8 +36,7 @@ def claims(results: Results) -> list[Claim]:
 STILL = Experiment("fig4a", "Nothing moves", "Nothing.", "Everything.", every, pictures, claims)
 
 if __name__ == "__main__":
-    cells.QUICK = cells.SIZES["quick"] = SMALL
-    catalogue._EVERY = (STILL,)
+    runs.QUICK = runs.SIZES["quick"] = SMALL
     catalogue.EXPERIMENTS.clear()
     catalogue.EXPERIMENTS["fig4a"] = STILL
     sys.exit(main(["reproduce", "all", "--quick", *sys.argv[1:]]))

@@ -15,7 +15,7 @@ import pytest
 
 from spare.io.atomic import replacing
 from spare.lab.worlds import queue as toy
-from spare.learning.cache import open_run
+from spare.learning.cache import Kept, open_run
 from tests.faults.helpers import command, environment, one_sentence, python, refuses, run
 from tests.fuzz import samples
 
@@ -135,7 +135,7 @@ def test_run_folder_that_vanishes(tmp_path: pathlib.Path) -> None:
     """The next checkpoint says so."""
     memo = open_run(tmp_path / "m.run", {}, resume=False)
     shutil.rmtree(tmp_path / "m.run")
-    refuses(lambda: memo.put("key", {}), r"m\.run does not exist")
+    refuses(lambda: memo.put("key", Kept({}, {})), r"m\.run does not exist")
     memo.close(finished=True)
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import spare
 from spare.io.atomic import replacing
-from spare.lab.experiments.cells import QUICK
 from spare.lab.experiments.data import missing, stacks
+from spare.lab.experiments.runs import QUICK
 from spare.lab.experiments.store import Store, read_json
 from spare.lab.worlds import queue as toy
 from spare.lab.worlds.push import store as parts
@@ -117,11 +117,11 @@ def test_temporary_file_that_is_swapped(tmp_path: pathlib.Path) -> None:
 def test_results_killed_before_they_begin(tmp_path: pathlib.Path) -> None:
     """A results folder whose run was killed before it wrote what it belongs to is begun again."""
     folder = tmp_path / "results"
-    for part in ("cells", "data", "figures"):
+    for part in ("runs", "data", "figures"):
         (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / ".run.json.0123456789ab.tmp").write_text("torn")
         Store(folder, QUICK)
-        assert sorted(os.listdir(folder)) == ["cells", "data", "figures", "run.json"]
+        assert sorted(os.listdir(folder)) == ["data", "figures", "run.json", "runs"]
         (folder / "run.json").unlink()
     (folder / "data" / "mine.parquet").write_text("precious")
     refuses(lambda: Store(folder, QUICK), "not results")

@@ -22,7 +22,7 @@ import pytest
 
 import spare
 from spare.lab.worlds import queue as toy
-from spare.learning.cache import open_run
+from spare.learning.cache import Kept, open_run
 from tests.faults.helpers import command, environment, one_sentence, refuses, run
 
 KILLS = int(os.environ.get("SPARE_TEST_KILLS", "0"))
@@ -185,7 +185,7 @@ def test_interrupt_of_fit(problem: pathlib.Path) -> None:
         assert process.returncode == 130, text
         assert usage.ru_utime + usage.ru_stime - before < 2.5
         assert "Traceback" not in text
-        assert "trainings are kept in i.spare.run. To go on: spare fit data.parquet --out i.spare" in text
+        assert "trainings are kept in i.spare.run. To continue: spare fit data.parquet --out i.spare" in text
         assert text.rstrip().endswith("--resume")
         shutil.rmtree(folder)
 
@@ -199,7 +199,7 @@ def test_interrupt_of_generate(tmp_path: pathlib.Path) -> None:
     _, text = process.communicate(timeout=60)
     assert process.returncode == 130, text
     assert "Traceback" not in text
-    assert "To go on: spare generate push --samples 5000 --out p.parquet --json" in text
+    assert "To continue: spare generate push --samples 5000 --out p.parquet --json" in text
     assert not (tmp_path / "p.parquet").exists()
 
 
@@ -226,22 +226,22 @@ def reproduced(folder: pathlib.Path) -> dict[str, object]:
             told = json.loads(content)
             found[name] = {key: told[key] for key in told if key not in ("finished", "seconds", "processor")}
         else:
-            found[name] = content if path.suffix != ".md" else content.split(b"cells took")[0]
+            found[name] = content if path.suffix != ".md" else content.split(b"runs took")[0]
     return found
 
 
 def test_kill_of_reproduce(tmp_path: pathlib.Path) -> None:
-    """`spare reproduce` killed while it makes data or cells, then started again: the same cells, figures and claims."""
+    """`spare reproduce` killed while it makes data or runs, then started again: the same runs, figures and claims."""
     line, rng, hit, kept = [sys.executable, "-m", "tests.faults.reproducer"], random.Random(0), 0, 0
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     finish([*line, "--jobs", "1", "--out", str(whole)], tmp_path, tmp_path)
     expected = reproduced(whole)
-    assert len([name for name in expected if name.startswith("cells/")]) == 5
+    assert len([name for name in expected if name.startswith("runs/")]) == 5
     assert not json.loads((whole / "claims.json").read_text())["failed"]
     for k in range(max(1, KILLS // 5)):
         jobs = str(1 + k % 2)
-        places, seconds = rng.choice(("cells/*.json", "data/*.parquet")), rng.uniform(0, 0.5)
-        places, most, seconds = (places, rng.randrange(1, 5), seconds) if k else ("cells/*.json", 2, 0.0)
+        places, seconds = rng.choice(("runs/*.json", "data/*.parquet")), rng.uniform(0, 0.5)
+        places, most, seconds = (places, rng.randrange(1, 5), seconds) if k else ("runs/*.json", 2, 0.0)
         process = subprocess.Popen(
             [*line, "--jobs", jobs, "--out", str(resumed)],
             cwd=tmp_path,
@@ -252,11 +252,11 @@ def test_kill_of_reproduce(tmp_path: pathlib.Path) -> None:
         time.sleep(seconds)
         process.kill()
         hit += process.wait() == -signal.SIGKILL
-        kept += len(list((resumed / "cells").glob("*.json")))
+        kept += len(list((resumed / "runs").glob("*.json")))
         finish([*line, "--jobs", jobs, "--out", str(resumed)], tmp_path, tmp_path)
         assert reproduced(resumed) == expected
         shutil.rmtree(resumed)
-        print(f"reproduce: {hit} of {k + 1} killed at work, {kept} finished cells kept", flush=True)
+        print(f"reproduce: {hit} of {k + 1} killed at work, {kept} finished runs kept", flush=True)
     assert hit > 0
     assert kept > 0
 
@@ -301,12 +301,12 @@ def test_damaged_checkpoint_is_trained_again(tmp_path: pathlib.Path) -> None:
     """A checkpoint with a flipped bit, cut short or of another kind counts as missing."""
     memo = open_run(tmp_path / "m.run", {}, resume=False)
     arrays = {"a": np.arange(6, dtype=np.float64), "b": np.full((2, 3), np.nan, np.float32)}
-    memo.put("key", arrays)
+    memo.put("key", Kept(arrays, {"kind": "networks"}))
     path = tmp_path / "m.run" / "key.safetensors"
     whole = path.read_bytes()
     found = memo.get("key")
     assert found is not None
-    assert all(np.array_equal(found[name], arrays[name], equal_nan=True) for name in arrays)
+    assert all(np.array_equal(found.arrays[name], arrays[name], equal_nan=True) for name in arrays)
     flipped = bytearray(whole)
     flipped[-3] ^= 4
     for bad in (bytes(flipped), whole[:-1], b"", b"junk", b"PK\x03\x04" + whole):
@@ -338,7 +338,7 @@ def test_torn_files_of_a_killed_run_are_removed(tmp_path: pathlib.Path) -> None:
 def test_unfinished_run_is_inspected(tmp_path: pathlib.Path) -> None:
     """`spare inspect` of a run folder says how far it is and how to go on."""
     memo = open_run(tmp_path / "m.spare.run", {"seed": 7}, resume=False)
-    memo.put("key", {"a": np.ones(2)})
+    memo.put("key", Kept({"a": np.ones(2)}, {}))
     memo.close(finished=False)
     result = run("inspect", "m.spare.run", folder=tmp_path)
     assert result.returncode == 0, result.stderr

@@ -109,8 +109,7 @@ def test_hostile_names_of_information(name: str) -> None:
 def test_hostile_labels_of_clusters(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
     """Labels from data are shown as text in tables and plots: no markup, no escapes, no formulas of the plotter."""
     labels = np.array(["[red]a[/red]", "\x1b[2Jb", r"$\frac{", "[link=http://x]c[/link]"])
-    how = type("How", (), {"kind": "discrete", "likelihood": 1.0, "scale": "raw"})()
-    _print(labels, np.eye(4), how)
+    _print(labels, np.eye(4))
     text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert "\x1b" not in text
     squeezed = text.replace("\n", "")

@@ -18,16 +18,14 @@ from typing import Any
 import pytest
 
 import spare
-from spare.lab.experiments.cells import QUICK
-from spare.lab.experiments.claims import Claim
+from spare.lab.experiments.claims import Claim, Summary
 from spare.lab.experiments.experiment import Experiment
 from spare.lab.experiments.figures import Curve, Picture
-from spare.lab.experiments.learned import told
+from spare.lab.experiments.learned import describe
 from spare.lab.experiments.page import page
-from spare.lab.experiments.runner import Summary
+from spare.lab.experiments.runs import QUICK
 from spare.lab.experiments.statistics import Estimate
-from spare.lab.report import render
-from spare.lab.report.run import run_document
+from spare.lab.report.comparison import comparison_page
 from spare.lab.worlds import queue as toy
 from spare.names import tabled
 
@@ -49,29 +47,31 @@ def record() -> dict[str, Any]:
     """A run with everything that a page can show."""
 
     def candidate(shell: str, score: float | None) -> dict[str, Any]:
-        told = {"validation": score, "training": score, "applies": 0.5, "skipped": "why" if score is None else None}
-        return {"list": shell, "changes": shell, **told}
+        facts = {"loss": score, "train_loss": score, "applies": 0.5, "skipped": "why" if score is None else None}
+        return {"gamma": shell, "delta": shell, "default_deviation": [0.1], **facts}
 
     def round_(move: str, kept: bool) -> dict[str, Any]:
         explored = [candidate("a", 3.0), candidate("b -> c", 1.0), candidate("d", None)]
-        found = {"best": "a", "changes": "a", "kept": kept, "gain": 1.0, "p_value": 1e-3, "seconds": 1.0}
+        found = {"best": "a", "changes": "a", "loss": 1.0, "kept": kept, "gain": 1.0, "p_value": 1e-3, "seconds": 1.0}
         return {"move": move, **found, "explored": explored}
 
     rounds = [round_("start", True), round_("grow", False)]
-    turns = [{"likelihood": 1.0, "shares": [0.5], "lists": ["a"], "weights": [1.0]}]
+    turns = [{"iteration": 0, "log_likelihood": 1.0, "shares": [0.5], "shells": [{"a": 1.0}]}]
     search = [
         {"action": "usher", "rounds": rounds, "found": "a", "ended": "so"},
         {"action": "usher", "iterations": turns},
     ]
-    block = {"size": [1, 1, 1], "pose": [0, 0, 0, 0, 0, 0, 1], "role": "target", "name": "a"}
-    scene = {"title": "t", "explained": "e", "objects": [block], "frames": [], "arrows": [[0, 0, "above"]]}
+    block = {"size": [1, 1, 1], "before": [0, 0, 0], "after": [0, 0, 1], "role": "acted", "name": "a"}
+    block |= {"round": False, "expected": [0, 0, 1], "covariance": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
+    scene = {"title": "t", "explained": "e", "objects": [block], "floor": 0, "references": [[0, 0, "above"]]}
+    scene |= {"arrow": [[0, 0, 0], [1, 0, 0]]}
     score = {"label": "this", "seconds": 1.0, "nats": 2.5, "errors": {"error of x, m": 0.1}, "ranks": [5] * 20}
     words = {"title": "transition 0", "explained": "e"}
     return {
         "format": 1,
         "title": "t",
         "about": "a",
-        "learned": {**told(toy.true_model()), "search": search, "scenes": [words, scene]},
+        "learned": {**describe(toy.true_model()), "search": search, "scenes": [words, scene]},
         "methods": {"spare": score, "b": {**score, "label": "that", "seconds": None}},
         "caption": "c",
         "figures": [["1", "n"]],
@@ -122,7 +122,7 @@ def test_records_that_are_made_to_deceive() -> None:
     whole, rng, pages = json.loads(json.dumps(record())), random.Random(0), 0
     for _ in range(CASES):
         try:
-            text = render.html(run_document(pathlib.Path("run.json"), changed(whole, rng)))
+            text = comparison_page(pathlib.Path("run.json"), changed(whole, rng)).html()
         except spare.SpareError:
             continue
         pages += 1
@@ -153,21 +153,21 @@ def test_formulas_in_tables_beside_figures(tmp_path: pathlib.Path) -> None:
     assert [tabled(one) for one in ("+1", "-1", "@a", "a=b", "", -1)] == ["'+1", "'-1", "'@a", "a=b", "", -1]
     whole = record()
     whole["methods"] = {evil: whole["methods"]["spare"]}
-    page = render.html(run_document(pathlib.Path("run.json"), whole))
+    page = comparison_page(pathlib.Path("run.json"), whole).html()
     (code,) = re.findall(r'href="data:text/csv;base64,([^"]*)"', page)
     check_table(base64.b64decode(code).decode())
 
 
 def test_reasons_of_failed_cells_on_the_page() -> None:
-    """Why a cell failed is one line of text in reproduction.md: no markup, no escapes, no lines of its own."""
+    """Why a run failed is one line of text in reproduction.md: no markup, no escapes, no lines of its own."""
 
     def nothing(_: Any) -> list[Any]:
         return []
 
     one = Experiment("e", "t", "p", "d", nothing, nothing, nothing)
     claims: dict[str, list[Claim]] = {"e": []}
-    text = page([one], {"e": []}, Summary(claims, {"cell": "<img src=x>\n# done\x1b[2J"}, 1.0, 1), QUICK)
-    assert "- cell: &lt;img src=x&gt;\\n# done\\x1b[2J\n" in text
+    text = page([one], {"e": []}, Summary(claims, {"run": "<img src=x>\n# done\x1b[2J"}, 1.0, 1), QUICK)
+    assert "- run: &lt;img src=x&gt;\\n# done\\x1b[2J\n" in text
 
 
 @pytest.mark.parametrize("text", ["5", "[]", '"x"', "null"])

@@ -37,9 +37,8 @@ def reader(kind: str) -> Callable[[pathlib.Path], Any]:
     from spare.commands.inspect import _words, inspect
 
     def model(path: pathlib.Path) -> None:
-        from spare.model.files import load
-
         from spare.model import diagram
+        from spare.model.model import load
 
         loaded = load(path)
         _words(inspect(path))

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 import spare
 from spare.io import manifest as manifests
 from spare.io import pages, strictjson, tensors
-from spare.learning.cache import open_run
+from spare.learning.cache import Kept, open_run
 from spare.names import shown
 from tests.strategies import BUCKETS, MANY, build, choices, examples, experience, plan, seeds, transitions
 
@@ -98,12 +98,13 @@ def test_whatever_is_shown_is_printable(one: str) -> None:
 @examples(30)
 @given(arrays)
 def test_checkpoints_come_back_bit_for_bit(given_arrays: dict[str, np.ndarray]) -> None:
-    memo = open_run(FOLDER / "run", {}, resume=True)
-    memo.put("key", given_arrays)
-    found = memo.get("key")
-    memo.close(finished=False)
+    cache = open_run(FOLDER / "run", {}, resume=True)
+    cache.put("key", Kept(given_arrays, {"a": ["ü"]}))
+    found = cache.get("key")
+    cache.close(finished=False)
     assert found is not None
-    assert {n: a.tobytes() for n, a in found.items()} == {n: a.tobytes() for n, a in given_arrays.items()}
+    assert found.description == {"a": ["ü"]}
+    assert {n: a.tobytes() for n, a in found.arrays.items()} == {n: a.tobytes() for n, a in given_arrays.items()}
 
 
 @examples(6)

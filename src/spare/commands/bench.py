@@ -6,21 +6,15 @@ import dataclasses
 import importlib
 import json
 import pathlib
+import sys
 from typing import Annotated, Literal
 
 import tyro
 
-MODULES = {
-    "scale": "spare.lab.bench.scale",
-    "generate": "spare.lab.worlds.push.bench",
-    "em": "spare.lab.bench.em",
-    "samples": "spare.lab.bench.samples",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure speed and quality on this machine, side by side with what they are compared to."""
+    """Measure speed and quality on this machine, side by side with a baseline."""
 
     what: Annotated[Literal["scale", "generate", "em", "samples"], tyro.conf.Positional]
     """scale: time and memory against the number of objects; generate: simulation against the bare engines; em: the
@@ -37,11 +31,15 @@ class Bench:
 
     def run(self) -> int:
         """Run one benchmark and print its tables."""
-        module = importlib.import_module(MODULES[self.what])
+        module = importlib.import_module(f"spare.lab.bench.{self.what}")
         more = {"out": self.out} if self.what == "samples" else {}
-        result = module.run(quick=self.quick, seed=self.seed, quiet=self.json, **more)
+        result = module.run(self.quick, self.seed, self._say, **more)
         if self.json:
             print(json.dumps(result, indent=1))
         else:
             module.show(result)
         return 0
+
+    def _say(self, text: str) -> None:
+        if not self.json:
+            print(text, file=sys.stderr, flush=True)

@@ -39,6 +39,8 @@ COMMANDS: dict[str, type] = {
     "report": Report,
     "bench": Bench,
 }
+LAB = ("gymnasium", "joblib", "matplotlib", "mujoco", "pybullet")
+"""Packages of the extra `lab`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,8 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SpareError as error:
         print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("spare: interrupted", file=sys.stderr)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in LAB:
+            raise
+        print(f"spare: this needs {package}; install it with: pip install 'spare-models[lab]'", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as error:
+        print(f"\nspare: {shown(error)}" if error.args else "spare: interrupted", file=sys.stderr)
         return _forget(130)
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _forget(code: int) -> int:
     """An interrupt that passed through an `eval` ends the interpreter by the signal, although it was handled.
 
-    CPython keeps a flag for interrupts that nobody handles, sets it too early, and clears it when it evaluates again.
+    CPython keeps a flag for unhandled interrupts, sets it too early, and clears it when it evaluates again.
     """
     eval("None")
     return code

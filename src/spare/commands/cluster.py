@@ -6,29 +6,28 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from spare.commands.common import check_target, load_data, remember_programs
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from spare.data.experience import Experience
+
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Learn one rule, cluster the samples by what it sees, and show how well a known label is separated."""
+    """Learn one rule, cluster the samples by its features, and show how well a known label is separated."""
 
     data: Annotated[pathlib.Path, tyro.conf.Positional]
     """Parquet file of transitions."""
     rules: int = 3
     """The number of clusters."""
-    kind: Literal["discrete", "inverse", "inverse-square"] = "inverse-square"
-    """How distances become memberships."""
-    likelihood: float = 5.0
-    """Weight of the likelihood among the features."""
-    scale: Literal["raw", "standard"] = "raw"
-    """Features in their own units, or divided by their deviation."""
     label: str | None = None
-    """An info column with the true group of each sample; found by itself for push data (height)."""
+    """An info column with the true group of each sample; height for push data when not given."""
     preset: Literal["default", "paper"] = "paper"
     """How the single rule is learned."""
     action: str | None = None
@@ -45,29 +44,28 @@ class Cluster:
     def run(self) -> int:
         """Cluster, print the table, draw the plot."""
         remember_programs()
-        from spare.learning.clusters import Clustering, matched, separation
+        from spare.learning.clusters import matched, separation
 
-        how = Clustering(self.kind, self.likelihood, self.scale)
         if self.out is not None:
             check_target(self.out)
-        data = load_data(self.data, self.domain)
-        points, z, labels, data = self._memberships(data, how)
+        points, z, labels = self._memberships(load_data(self.data, self.domain))
         names, table = separation(z, labels)
         if self.json:
             print(json.dumps({"labels": names.tolist(), "table": table.tolist()}, indent=1))
         else:
-            _print(names, table, how)
+            _print(names, table)
         if self.out is not None:
             _plot(points, matched(z, labels), labels, self.out)
             print(f"wrote {self.out}", file=sys.stderr)
         return 0
 
-    def _memberships(self, data: Any, how: Any) -> tuple[Any, Any, Any, Any]:
+    def _memberships(self, data: Experience) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features (n, d), memberships (n, K) and labels (n,) of the samples of one action."""
         import numpy as np
 
         from spare.errors import UsageError
-        from spare.learning.clusters import features, memberships
-        from spare.learning.fit import Task, make_extractor, prepare
+        from spare.learning.clusters import Clustering, features, memberships
+        from spare.learning.fit import Task, make_dataset, prepare
         from spare.learning.presets import find_preset
         from spare.learning.search import GreedySearch
 
@@ -78,23 +76,24 @@ class Cluster:
         if label is not None and label not in data.info:
             raise UsageError(f"--label {label}: the data have {', '.join(data.info) or 'no info columns'}")
         chosen = find_preset(self.preset).for_many()
-        extractor = make_extractor(data, action, chosen)
-        single = GreedySearch(extractor, Task(chosen, self.seed).plan(data, extractor)).run()
+        dataset = make_dataset(data, action, chosen)
+        single = GreedySearch(dataset, Task(chosen, self.seed).plan(data, dataset)).run()
         if not self.json:
             print(f"the single rule: {single.best.gamma.show(data.domain.action(action).objects)}")
-        points = features(extractor, single, single.losses, how)
+        how = Clustering()
+        points = features(dataset, single, single.losses, how)
         z = memberships(points, data.weights, self.rules, how, self.seed)
-        return points, z, data.info[label] if label else np.zeros(len(data), int), data
+        return points, z, np.asarray(data.info[label]) if label else np.zeros(len(data), int)
 
 
-def _print(names: Any, table: Any, how: Any) -> None:
+def _print(names: np.ndarray, table: np.ndarray) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from spare.names import shown
 
-    view = Table(title=f"mean membership ({how.kind}, likelihood x {how.likelihood:g}, {how.scale} features)")
+    view = Table(title="mean membership")
     view.add_column("cluster")
     for name in names:
         view.add_column(escape(shown(name, 80)), justify="right")
@@ -104,7 +103,7 @@ def _print(names: Any, table: Any, how: Any) -> None:
     Console().print(view)
 
 
-def _plot(points: Any, z: Any, labels: Any, out: pathlib.Path) -> None:
+def _plot(points: np.ndarray, z: np.ndarray, labels: np.ndarray, out: pathlib.Path) -> None:
     """Loss of every sample by label, coloured by its cluster."""
     import matplotlib
 

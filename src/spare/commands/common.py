@@ -6,24 +6,28 @@ import importlib
 import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
     from spare.language.domain import Domain
     from spare.model.model import Model
 
+Number = TypeVar("Number", int, float)
+
+
+def program_cache() -> str | None:
+    """The folder that keeps compiled programs between commands, in the user's cache; None with SPARE_CACHE=off."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = os.environ.get("SPARE_CACHE") or os.path.join(home, "spare")
+    return None if place == "off" else place
+
 
 def remember_programs() -> None:
-    """Keep compiled programs between runs, in the user's cache folder; SPARE_CACHE=off turns it off."""
-    import jax
+    """Keep this command's compiled programs for the next one."""
+    from spare.lab import workers
 
-    place = os.environ.get("SPARE_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spare"
-    )
-    if place != "off":
-        jax.config.update("jax_compilation_cache_dir", place)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    workers.remember_programs(program_cache())
 
 
 def named_domain(text: str | None) -> Domain | None:
@@ -67,6 +71,14 @@ def load_model(path: pathlib.Path, domain: str | None) -> Model:
     return load(path, named_domain(domain))
 
 
+def in_words(model: Model) -> str:
+    """The model's rules, with each rule's share of the data where several were learned."""
+    lines = [str(model)]
+    for k, one in enumerate(model.provenance.get("rules", [])):
+        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical sample: {one['typical']}")
+    return "\n".join(lines)
+
+
 def check_target(path: pathlib.Path) -> None:
     """Refuse, before hours of work, a file name that could not be written in the end."""
     from spare.errors import FileError
@@ -77,3 +89,21 @@ def check_target(path: pathlib.Path) -> None:
         raise FileError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
         raise FileError(f"{path}: the folder {path.parent} cannot be written to")
+
+
+def check_index(index: int, data: Experience, path: pathlib.Path) -> None:
+    """Refuse the number of a transition that the data do not have."""
+    from spare.errors import UsageError
+
+    if not 0 <= index < len(data):
+        raise UsageError(f"--index {index}: {path} holds transitions 0 to {len(data) - 1}")
+
+
+def numbers(option: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
+    """`2,3,4` as numbers, or a sentence that names the option."""
+    from spare.errors import UsageError
+
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"--{option} {text!r}: give one number, or several separated by commas") from error

@@ -9,11 +9,16 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spare.commands.common import remember_programs
 from spare.commands.live import SearchView
 from spare.io.atomic import replacing
+
+if TYPE_CHECKING:
+    from spare.data.experience import Experience
+    from spare.lab.experiments.methods import Learned, Scored
+    from spare.learning.fit import FitResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,104 +41,99 @@ class Demo:
         begin = time.perf_counter()
         self.out.mkdir(parents=True, exist_ok=True)
         test_size = max(20, self.samples // 4)
-        self._say(f"1. A robot pushes stacks of three among four other blocks: {self.samples + test_size} pushes")
+        _say(f"1. A robot pushes stacks of three among four other blocks: {self.samples + test_size} pushes")
         data = push.generate(samples=self.samples + test_size, stack=3, extra=4, seed=self.seed, jobs=cores())
         train, test = data.split(test_size, seed=self.seed)
         train.save(self.out / "train.parquet")
         test.save(self.out / "test.parquet")
-        self._say(f"2. Learning from {len(train)} of them which objects matter, and what happens to those")
-        models, seconds, how = self._learn(train)
+        _say(f"2. Learning from {len(train)} of them which objects matter, and what happens to those")
+        learned = self._learn(train)
+        how = learned["spare"].how
+        assert how is not None
         print(f"\n{how.model}\n")
-        self._say(f"3. How good is it on {len(test)} pushes it has not seen?")
-        methods = self._compare(models, seconds, test)
-        self._say("4. One of them, explained")
+        _say(f"3. How good is it on {len(test)} unseen pushes?")
+        methods = self._compare(learned, test)
+        _say("4. One of them, explained")
         print(how.model.predict(test.states[0], test.actions[0]).explain(test.next_states[0]))
-        page = self._report(how, methods, (train, test), begin)
-        self._say(f"done in {time.perf_counter() - begin:.0f} s; model, data, rules, scores and figures are beside")
+        page = self._report(how, methods, test, begin)
+        _say(f"done in {time.perf_counter() - begin:.0f} s; model, data, scores and figures are in {self.out}")
         print(page)
         return 0
 
-    def _learn(self, train: Any) -> tuple[dict[str, Any], dict[str, float], Any]:
-        """Ours, saved with its diagram, and the others: models and seconds by method."""
+    def _learn(self, train: Experience) -> dict[str, Learned]:
+        """Our model, saved with its diagram, and the others, by method."""
         import spare
         from spare.lab.baselines.flat import fit_flat
         from spare.lab.baselines.graph import GraphSettings, fit_graph
         from spare.lab.baselines.simple import no_change
-        from spare.lab.experiments.methods import MEMBERS
+        from spare.lab.experiments.methods import MEMBERS, Learned
         from spare.lab.worlds import push
         from spare.model import diagram
 
         start = time.perf_counter()
-        view = SearchView("push", push.domain.action("push").objects, 4)
-        with contextlib.closing(view):
+        with contextlib.closing(SearchView("push", push.domain.action("push").objects)) as view:
             how = spare.fit(push.domain, train, seed=self.seed, listener=lambda _: view)
-        seconds = {"spare": time.perf_counter() - start}
+        found = {"spare": Learned(how.model, how, time.perf_counter() - start)}
         how.model.save(self.out / "model.spare")
         with replacing(self.out / "rules.svg") as target:
             target.write_text(diagram.svg(how.model), "utf-8")
-        models: dict[str, Any] = {"spare": how.model}
         graph = GraphSettings(members=MEMBERS)  # an ensemble, as ours is
-        others: dict[str, Callable[[], Any]] = {
+        others: dict[str, Callable[[], Scored]] = {
             "graph": lambda: fit_graph(push.domain, train, seed=self.seed, settings=graph),
             "flat": lambda: fit_flat(push.domain, train, seed=self.seed),
             "no-change": lambda: no_change(push.domain, train),
         }
         for name, learn in others.items():
             start = time.perf_counter()
-            models[name] = learn()
-            seconds[name] = time.perf_counter() - start
-        return models, seconds, how
+            found[name] = Learned(learn(), None, time.perf_counter() - start)
+        return found
 
-    def _compare(self, models: dict[str, Any], seconds: dict[str, float], test: Any) -> dict[str, Any]:
+    def _compare(self, learned: dict[str, Learned], test: Experience) -> dict[str, Any]:
         """Scores of every method, printed as a table and written to evaluation.json."""
         import spare
+        from spare.lab.experiments.comparison import scored
         from spare.lab.experiments.methods import LABELS
-        from spare.lab.experiments.run import scored
 
         methods = {}
         print(f"   {'':16s}{'nats per value of moved blocks':>32s}{'error, mm':>12s}{'learned in':>12s}")
-        for name, model in models.items():
-            one = scored(model, test, label=LABELS[name], seconds=seconds[name])
-            methods[name] = one
+        for name, (model, _, seconds) in learned.items():
+            methods[name] = one = scored(model, test, label=LABELS[name], seconds=seconds)
             error = one["errors"]["error, mm"]
-            print(f"   {LABELS[name]:16s}{one['nats']:32.2f}{error:12.1f}{seconds[name]:10.0f} s", flush=True)
-        full = {LABELS[name]: spare.evaluate(model, test, seed=0).as_dict() for name, model in models.items()}
+            print(f"   {LABELS[name]:16s}{one['nats']:32.2f}{error:12.1f}{seconds:10.0f} s", flush=True)
+        full = {LABELS[name]: spare.evaluate(one.model, test, seed=0).as_dict() for name, one in learned.items()}
         with replacing(self.out / "evaluation.json") as target:
             target.write_text(json.dumps(full, indent=1), "utf-8")
         return methods
 
-    def _report(self, how: Any, methods: dict[str, Any], data: tuple[Any, Any], begin: float) -> pathlib.Path:
+    def _report(self, how: FitResult, methods: dict[str, Any], test: Experience, begin: float) -> pathlib.Path:
         """run.json, figures/ and report.html."""
-        from spare.lab.experiments.learned import learned
-        from spare.lab.experiments.run import calibration, save_run
-        from spare.lab.experiments.scenes import scenes
-        from spare.lab.experiments.store import read_json
-        from spare.lab.report.render import write
-        from spare.lab.report.run import run_document
+        from spare.lab.experiments.comparison import calibration, save_comparison
+        from spare.lab.experiments.learned import describe
+        from spare.lab.experiments.scenes import representative, scenes
+        from spare.lab.report.comparison import comparison_page
 
-        train, test = data
         record = {
-            "title": "What SPARE learned from a few pushes",
-            "about": f"A robot pushes stacks of three blocks among four others. From {len(train)} pushes SPARE learned "
-            f"which blocks matter and where they go; {len(test)} pushes that it has not seen tell how well.",
-            "learned": {**learned(how), "scenes": scenes(how.model, test)},
+            "title": f"What SPARE learned from {self.samples} pushes",
+            "about": f"A robot pushes stacks of three blocks among four others. From {self.samples} pushes SPARE "
+            f"learned which blocks matter and where they go; it is scored on {len(test)} unseen pushes.",
+            "learned": describe(how.model, how.history) | {"scenes": scenes(test, representative(test, 3), how.model)},
             "methods": methods,
             "caption": f"{len(test)} unseen pushes, blocks that moved by more than 1 mm; higher nats and lower errors "
-            f"are better. All learned from the same {len(train)} pushes.",
-            "figures": [[f"{len(train)}", "training pushes"], [f"{methods['spare']['seconds']:.0f} s", "to learn"]],
+            f"are better. All learned from the same {self.samples} pushes.",
+            "figures": [[f"{self.samples}", "training pushes"], [f"{methods['spare']['seconds']:.0f} s", "to learn"]],
             "facts": {
                 "command": f"spare demo --samples {self.samples} --seed {self.seed}",
                 "whole demo": f"{time.perf_counter() - begin:.0f} s",
                 "test data": test.fingerprint,
             },
         }
-        save_run(self.out / "run.json", record)
+        saved = save_comparison(self.out / "run.json", record)
         (self.out / "figures").mkdir(exist_ok=True)
-        calibration(methods).save(self.out / "figures")
+        calibration({name: one["ranks"] for name, one in methods.items()}).save(self.out / "figures")
         page = self.out / "report.html"
-        write(run_document(self.out / "run.json", read_json(self.out / "run.json")), page)
+        comparison_page(self.out / "run.json", saved).write(page)
         return page
 
-    @staticmethod
-    def _say(text: str) -> None:
-        print(f"\n{text}", file=sys.stderr)
+
+def _say(text: str) -> None:
+    print(f"\n{text}", file=sys.stderr)

@@ -61,7 +61,7 @@ def _table(result: Evaluation) -> None:
     table.add_row("log-likelihood, nats per transition", f"{result.log_prob:.2f} ± {result.log_prob_error:.2f}")
     table.add_row("log-likelihood, nats per value, all objects", f"{result.per_value:.3f}")
     if result.per_value_moved is not None:
-        table.add_row("log-likelihood, nats, a value alone, moved objects", f"{result.per_value_moved:.3f}")
+        table.add_row("log-likelihood, nats per value, moved objects", f"{result.per_value_moved:.3f}")
     for level, share in result.coverage.items():
         table.add_row(f"{level} intervals cover (moved objects)", f"{share:.1%}")
     console.print(table)

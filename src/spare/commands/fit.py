@@ -7,13 +7,18 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from spare.commands.common import check_target, load_data, remember_programs
-from spare.commands.interrupts import INTERRUPTED, again, ending_soon
+from spare.commands.common import check_target, in_words, load_data, remember_programs
+from spare.commands.interrupts import again, ending_soon
 from spare.commands.live import ManyView, SearchView
+
+if TYPE_CHECKING:
+    from spare.data.experience import Experience
+    from spare.learning.cache import TrainingCache
+    from spare.learning.fit import FitResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,15 +30,11 @@ class Fit:
     out: pathlib.Path = pathlib.Path("model.spare")
     """Where the model goes."""
     preset: Literal["default", "paper"] = "default"
-    """default: the best we know; paper: what the paper did, as far as it says (docs/paper-choices.md)."""
+    """default: our best settings; paper: those of the paper, as far as it gives them (docs/paper-choices.md)."""
     max_references: int | None = None
     """The largest number of references in a rule."""
     rules: str = "1"
     """How many rules to learn for each action: a number, or auto to let held-out likelihood decide."""
-    delta: Literal["same", "interleaved", "nested"] | None = None
-    """How the list of changed objects is learned: the same as the inputs, interleaved with it, or around it."""
-    refine: Literal["yes", "no"] | None = None
-    """When the lists are found, choose inputs and kinds of targets by validation; the preset `default` does."""
     seed: int = 0
     """Seed of the split, the networks and the minibatches."""
     threads: int | None = None
@@ -41,9 +42,9 @@ class Fit:
     domain: str | None = None
     """A domain of your own: package.module:name."""
     resume: bool = False
-    """Go on where an interrupted run with the same data and settings stopped."""
+    """Continue an interrupted fit with the same data and settings."""
     force: bool = False
-    """With --resume: use what fits of a run with other data or settings."""
+    """With --resume: reuse what matches of a fit with other data or settings."""
     json: bool = False
     """Print the result as JSON and nothing else."""
 
@@ -55,36 +56,29 @@ class Fit:
         data = load_data(self.data, self.domain)
         check_target(self.out)
         folder = self.out.with_name(self.out.name + ".run")
-        memo = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
+        cache = open_run(folder, self._identity(data), resume=self.resume, force=self.force)
         finished = False
 
         def kept() -> str:
-            return f"\nspare: interrupted; {len(memo)} trainings are kept in {folder}. To go on: {again('--resume')}"
+            return f"interrupted; {len(cache)} trainings are kept in {folder}. To continue: {again('--resume')}"
 
         try:
             with ending_soon(kept):
-                result = self._learn(data, memo)
-            result.model.save(self.out)
+                result = self._learn(data, cache)
+                result.model.save(self.out)
             finished = True
-        except KeyboardInterrupt:
-            print(kept(), file=sys.stderr)
-            return INTERRUPTED
         finally:
-            memo.close(finished=finished)
+            cache.close(finished=finished)
         if self.json:
             print(json.dumps(summary(result), indent=1))
             return 0
         for note in result.notes:
             print(f"note: {note}", file=sys.stderr)
-        print(describe(result))
+        print(in_words(result.model))
         print(f"wrote {self.out}")
         return 0
 
-    def _search(self) -> dict[str, Any]:
-        chosen = {name: getattr(self, name) for name in ("max_references", "delta") if getattr(self, name) is not None}
-        return {**chosen, "refine": self.refine == "yes"} if self.refine else chosen
-
-    def _rules(self) -> Any:
+    def _rules(self) -> int | Literal["auto"]:
         from spare.errors import UsageError
 
         if self.rules == "auto":
@@ -93,27 +87,23 @@ class Fit:
             raise UsageError(f"--rules {self.rules}: give a number, or auto")
         return int(self.rules)
 
-    def _identity(self, data: Any) -> dict[str, Any]:
+    def _identity(self, data: Experience) -> dict[str, Any]:
         """What a checkpoint belongs to."""
         import spare
 
-        settings = {
-            name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references", "delta", "refine")
-        }
+        settings = {name: getattr(self, name) for name in ("preset", "rules", "seed", "max_references")}
         return {"version": spare.__version__, "data": data.fingerprint, "domain": data.domain.fingerprint, **settings}
 
-    def _learn(self, data: Any, memo: Any) -> Any:
+    def _learn(self, data: Experience, cache: TrainingCache) -> FitResult:
         from spare.learning.fit import fit
-        from spare.learning.presets import find_preset
 
-        rules, search = self._rules(), self._search()
-        most = search.get("max_references", find_preset(self.preset).search.max_references)
-
+        rules = self._rules()
+        search = {} if self.max_references is None else {"max_references": self.max_references}
         with contextlib.ExitStack() as views:
 
-            def view(action: str) -> Any:
+            def view(action: str) -> SearchView | ManyView:
                 roles = data.domain.action(action).objects
-                seen = (SearchView if rules == 1 else ManyView)(action, roles, most, self.json)
+                seen = (SearchView if rules == 1 else ManyView)(action, roles, self.json)
                 views.callback(seen.close)  # an interrupt, too, gives the terminal its cursor back
                 return seen
 
@@ -125,74 +115,19 @@ class Fit:
                 rules=rules,
                 threads=self.threads,
                 listener=view,
-                memo=memo,
+                cache=cache,
                 **search,
             )
 
 
-def describe(result: Any) -> str:
-    """The model's rules, with each rule's share of the data where several were learned."""
-    lines = [str(result.model)]
-    for k, one in enumerate(result.model.provenance.get("rules", [])):
-        lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
-    return "\n".join(lines)
+def summary(result: FitResult) -> dict[str, Any]:
+    """The result of a fit as JSON values: rules, notes, and every round of every search."""
+    from spare.learning.history import describe_history
 
-
-def summary(result: Any) -> dict[str, Any]:
-    """The result of a fit as plain values: rules, and every round of every search."""
-
-    def shell(action: str, one: Any) -> str:
-        return one.show(result.model.domain.action(action).objects)
-
-    searches = []
-    for search in result.history:
-        if not hasattr(search, "rounds"):
-            searches.append({"action": search.action, "iterations": _iterations(search, shell)})
-            continue
-        rounds = [
-            {
-                "best": r.best and shell(search.action, r.best.gamma),
-                "loss": r.best and r.best.loss,
-                "default_deviation": r.best and list(r.best.default_deviation),
-                "kept": r.accepted,
-                "gain": r.improvement,
-                "p_value": r.p_value,
-                "seconds": r.seconds,
-                "explored": [
-                    {
-                        "gamma": shell(search.action, e.gamma),
-                        "delta": shell(search.action, e.delta),
-                        "loss": e.loss if e.trained else None,
-                        "default_deviation": list(e.default_deviation),
-                        "applies": e.applies,
-                        "skipped": e.note or None,
-                    }
-                    for e in r.explored
-                ],
-            }
-            for r in search.rounds
-        ]
-        searches.append({"action": search.action, "rounds": rounds})
-    rules = [rule.show() for rule in result.model.rules]
     return {
-        "rules": rules,
+        "rules": [rule.show() for rule in result.model.rules],
         "preset": result.preset.name,
         "seed": result.seed,
         "notes": list(result.notes),
-        "searches": searches,
+        "searches": describe_history(result.history, result.model.domain),
     }
-
-
-def _iterations(many: Any, shell: Any) -> list[dict[str, Any]]:
-    """EM's history as plain values."""
-    return [
-        {
-            "iteration": one.number,
-            "log_likelihood": one.log_likelihood,
-            "change": one.change if one.number else None,
-            "starved": list(one.starved),
-            "shells": [{shell(many.action, s): w[s] for s in w.top(5)} for w in one.shells],
-            "shares": one.memberships.mean(axis=0).tolist(),
-        }
-        for one in many.history
-    ]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from spare.commands.interrupts import INTERRUPTED, again, ending_soon
+from spare.commands.common import numbers
+from spare.commands.interrupts import again, ending_soon
+
+if TYPE_CHECKING:
+    from spare.data.experience import Experience
 
 
 @dataclasses.dataclass(frozen=True)
 class Generate:
-    """Simulate a world and write experience: same seed, same file. A killed run goes on where it was."""
+    """Simulate a world and write experience: same seed, same file. An interrupted run continues where it stopped."""
 
     world: Annotated[str, tyro.conf.Positional]
     """Which world: push (a robot pushes stacks of blocks on a cluttered table)."""
@@ -51,46 +54,29 @@ class Generate:
 
         from spare.lab.worlds.push.generation import generate
 
+        def kept() -> str:
+            return f"interrupted; finished samples are kept in {self.out}.parts. To continue: {again()}"
+
         began = time.perf_counter()
-        try:
-            with ending_soon(self._kept):
-                data = self._generate(generate)
-        except KeyboardInterrupt:
-            print(self._kept(), file=sys.stderr)
-            return INTERRUPTED
+        with ending_soon(kept):
+            data = generate(
+                self.samples,
+                stack=numbers("stack", self.stack, int),
+                share=None if self.share is None else numbers("share", self.share, float),
+                extra=self.extra,
+                seed=self.seed,
+                engine=self.engine,
+                noise=self.noise,
+                jobs=self.jobs,
+                out=self.out,
+                max_rejects=self.max_rejects,
+                progress=not self.json,
+            )
         _report(self, data, time.perf_counter() - began)
         return 0
 
-    def _kept(self) -> str:
-        return f"\nspare: interrupted; finished samples are kept in {self.out}.parts. To go on: {again()}"
 
-    def _generate(self, generate: Any) -> Any:
-        return generate(
-            self.samples,
-            stack=_numbers("stack", self.stack, int),
-            share=None if self.share is None else _numbers("share", self.share, float),
-            extra=self.extra,
-            seed=self.seed,
-            engine=self.engine,
-            noise=self.noise,
-            jobs=self.jobs,
-            out=self.out,
-            max_rejects=self.max_rejects,
-            progress=not self.json,
-        )
-
-
-def _numbers(name: str, text: str, kind: type) -> tuple:
-    """`2,3,4` as a tuple of numbers."""
-    from spare.errors import UsageError
-
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"--{name} {text!r}: give one number, or several separated by commas") from error
-
-
-def _report(asked: Generate, data: Any, seconds: float) -> None:
+def _report(asked: Generate, data: Experience, seconds: float) -> None:
     """One line for people, or JSON for machines."""
     import json
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Inspect:
     """Print the facts as JSON and nothing else."""
 
     def run(self) -> int:
-        """Look and tell; what is not SPARE's, or damaged, gets one sentence and exit code 2."""
+        """Look and say; other or damaged files get one sentence and exit code 2."""
         facts = inspect(self.file)
         print(json.dumps(facts, indent=1) if self.json else "\n".join(_words(facts)))
         return 0
@@ -52,20 +57,20 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
         "bytes": size,
         "tensors": len(tensors),
         "numbers": sum(int(array.size) for array in tensors.values()),
-        "members": [_members(path, tensors, k, rule) for k, rule in enumerate(manifest["rules"])],
+        "members": [_members(path, tensors, k) for k in range(len(manifest["rules"]))],
         "manifest": manifest,
     }
 
 
-def _members(path: pathlib.Path, tensors: Any, k: int, rule: dict[str, Any]) -> int:
-    """How many networks a rule's ensemble has."""
+def _members(path: pathlib.Path, tensors: dict[str, np.ndarray], k: int) -> int:
+    """How many members a rule's ensemble has: the first axis of the biases of its networks, or 1."""
     from spare.errors import FileError
-    from spare.io.manifest import PREDICTORS
 
-    bias = tensors.get(f"rule.{k}.{PREDICTORS[rule['predictor']['kind']][0]}.0.bias")
-    if bias is None or not bias.ndim:
-        raise FileError(f"{path}: rule {k + 1} has no network; the file is damaged")
-    return int(bias.shape[0])
+    own = {name: array for name, array in tensors.items() if name.startswith(f"rule.{k}.predictor.")}
+    if not own:
+        raise FileError(f"{path}: rule {k + 1} has no predictor; the file is damaged")
+    biases = [array for name, array in own.items() if name.endswith(".bias") and array.ndim]
+    return int(biases[0].shape[0]) if biases else 1
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:
@@ -99,10 +104,7 @@ def _run_folder(path: pathlib.Path) -> dict[str, Any]:
 def _guess(head: bytes) -> str:
     """What a file looks like from its first bytes."""
     known = (
-        (b"\x80\x02", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x03", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x04", "a Python pickle, which can run code when it is opened"),
-        (b"\x80\x05", "a Python pickle, which can run code when it is opened"),
+        *((b"\x80" + version, "a Python pickle, which can run code when it is opened") for version in PICKLES),
         (b"PK\x03\x04", "a zip archive (NumPy, PyTorch and Keras write such files)"),
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x89HDF", "an HDF5 file"),
@@ -126,18 +128,18 @@ def _guess(head: bytes) -> str:
 def _words(facts: dict[str, Any]) -> list[str]:
     from spare.names import shown
 
-    tell = {"model": _model_words, "experience": _experience_words, "run": _run_words}[facts["kind"]]
-    return [shown(line) for line in tell(facts)]
+    words = {"model": _model_words, "experience": _experience_words, "run": _run_words}[facts["kind"]]
+    return [shown(line) for line in words(facts)]
 
 
 def _domain_words(schema: dict[str, Any]) -> list[str]:
     from spare.language.registry import ships
 
-    own = "ships with SPARE" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
+    own = "installed" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
 
     def prop(one: dict[str, Any]) -> str:
-        again = f"period {one['period']:g}" if "period" in one else ""
-        facts = [text for text in (one["unit"], "static" if one["static"] else "", again) if text]
+        kind = " ".join(str(part) for part in one.get("kind", {}).values())
+        facts = [text for text in (one["unit"], "static" if one["static"] else "", kind) if text]
         return one["name"] + (f" ({', '.join(facts)})" if facts else "")
 
     def action(one: dict[str, Any]) -> str:
@@ -153,7 +155,7 @@ def _domain_words(schema: dict[str, Any]) -> list[str]:
 
 def _model_words(facts: dict[str, Any]) -> list[str]:
     manifest = facts["manifest"]
-    schema, told = manifest["domain"], manifest["provenance"]
+    schema, made = manifest["domain"], manifest["provenance"]
     roles = {action["name"]: action["objects"] for action in schema["actions"]}
     lines = [f"{facts['file']}: a SPARE model, format {manifest['format']}, {facts['bytes'] / 1e3:.1f} kB"]
     lines += _domain_words(schema)
@@ -165,8 +167,8 @@ def _model_words(facts: dict[str, Any]) -> list[str]:
     for k, rule in enumerate(manifest["rules"]):
         lines += _rule_words(k, rule, roles.get(rule["action"], []), facts["members"][k])
     lines.append(f"{facts['numbers']} numbers in {facts['tensors']} tensors")
-    plain = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
-    lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not told"))
+    plain = {key: value for key, value in made.items() if not isinstance(value, list | dict)}
+    lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not recorded"))
     return lines
 
 
@@ -182,14 +184,14 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     text = f"rule {k + 1}  {rule['action']}({', '.join(roles)}): {shell(rule['gamma'])}"
     if rule["delta"] != rule["gamma"]:
         text += f"  changes: {shell(rule['delta'])}"
-    net = rule["predictor"]
-    layers = " and ".join(map(str, net["layers"]))
-    inside = f"network{'s' * (len(net['layers']) > 1)} of {layers} layers ({', '.join(net['activations'])})"
+    nets = rule["predictor"].get("networks", {}).values()
+    inside = " and ".join(f"a network of {net['layers']} layers ({net['activation']})" for net in nets)
+    inside = inside or f"predictor {rule['predictor']['kind']}"
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
-    lines += [f"    {how} {', '.join(rule[how])}" for how in ("ignores", "adds") if rule[how]]
-    told = {"surprises": "what it leaves out may move after all", "together": "what it predicts moves together"}
-    return lines + [f"    {text}" for name, text in told.items() if rule[name]]
+    lines += [f"    {name} inputs: {', '.join(rule[name])}" for name in ("dropped", "extra") if rule[name]]
+    parts = {"outliers": "outlier component for objects it does not predict", "copula": "copula over its predictions"}
+    return lines + [f"    {text}" for name, text in parts.items() if rule[name]]
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:
@@ -202,15 +204,15 @@ def _experience_words(facts: dict[str, Any]) -> list[str]:
     known = ", ".join(one["name"] for one in header["domain"]["references"])
     lines.append(f"    references when it was written: {known or 'none'}")
     info = [name.removeprefix("info.") for name in facts["columns"] if name.startswith("info.")]
-    lines.append(f"carried along: {', '.join(info) or 'nothing'}")
+    lines.append(f"info columns: {', '.join(info) or 'none'}")
     lines.append(f"metadata: {', '.join(header['metadata']) or 'none'}")
     return lines
 
 
 def _run_words(facts: dict[str, Any]) -> list[str]:
-    told = ", ".join(f"{key} {value}" for key, value in facts["run"].items() if value is not None)
+    settings = ", ".join(f"{key} {value}" for key, value in facts["run"].items() if value is not None)
     return [
         f"{facts['file']}: an unfinished `spare fit`, {facts['trainings']} trainings are done",
-        f"    it belongs to: {told or 'nothing that can be read'}",
+        f"    it belongs to: {settings or 'nothing that can be read'}",
         "    run the same command with --resume to go on",
     ]

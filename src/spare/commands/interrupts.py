@@ -9,7 +9,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 GRACE = 1.0
 INTERRUPTED = 130
@@ -23,8 +26,17 @@ def again(*more: str) -> str:
 
 
 @contextlib.contextmanager
-def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]:
-    """After Ctrl-C the block has `grace` seconds to stop; then the process ends here, saying what `tell` returns.
+def explained(how: Callable[[], str]) -> Iterator[None]:
+    """An interrupt of the block carries the sentence that `how` returns, for the command line to print."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(how()) from None
+
+
+@contextlib.contextmanager
+def ending_soon(how: Callable[[], str], grace: float = GRACE) -> Iterator[None]:
+    """After Ctrl-C the block has `grace` seconds to stop; then the process ends here, saying what `how` returns.
 
     Python notices a signal when compiled code returns, and compiling a program can take many seconds. Whatever was
     finished is on disk already, so a thread that hears of the signal at once may end the process like a kill would.
@@ -34,23 +46,23 @@ def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     stopped = threading.Event()
 
     def watch() -> None:
-        while (data := os.read(heard, 1)) and data[0] != signal.SIGINT:
+        while (data := os.read(reader, 1)) and data[0] != signal.SIGINT:
             pass
         if data and not stopped.wait(grace):
-            print(tell(), file=sys.stderr, flush=True)
+            print(f"\nspare: {how()}", file=sys.stderr, flush=True)
             if os.isatty(2):  # sys.stderr may be a progress bar's, which hides the cursor
                 os.write(2, SHOW_CURSOR)
             os._exit(INTERRUPTED)
 
     hook = sys.unraisablehook
 
-    def unraised(what: Any) -> None:
+    def unraised(what: UnraisableHookArgs) -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             hook(what)
 
@@ -58,11 +70,12 @@ def ending_soon(tell: Callable[[], str], grace: float = GRACE) -> Iterator[None]
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield
+        with explained(how):
+            yield
     finally:
         sys.unraisablehook = hook
         stopped.set()
         signal.set_wakeup_fd(before)
-        os.close(told)
+        os.close(writer)
         watcher.join()
-        os.close(heard)
+        os.close(reader)

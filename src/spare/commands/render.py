@@ -1,76 +1,54 @@
-"""`spare render`: pictures of a generated transition."""
+"""`spare render`: transitions in 3-D, on one page."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
+
+from spare.commands.common import check_index, check_target, load_data, load_model, numbers, remember_programs
 
 
 @dataclasses.dataclass(frozen=True)
 class Render:
-    """Draw one transition before and after its push (PNG), or as an animation, a 3-D page, or a gallery of six."""
+    """Draw transitions on one self-contained HTML page: what was observed and, with a model, what it predicts."""
 
     data: Annotated[pathlib.Path, tyro.conf.Positional]
-    """A file written by `spare generate push`."""
-    index: int = 0
-    """Which transition, counted from 0."""
-    gif: bool = False
-    """An animation of the push."""
-    page: bool = False
-    """An interactive 3-D page: one HTML file that needs no network."""
+    """Parquet file of transitions whose objects have the properties x and y."""
+    index: str = "0"
+    """Which transition, counted from 0; several are separated by commas: 3,7,12."""
     gallery: bool = False
-    """Six representative transitions: an HTML page, or a PNG if --out ends in .png."""
+    """Six representative transitions instead, from much change to little."""
+    model: pathlib.Path | None = None
+    """A model file, for its predictions and references."""
     out: pathlib.Path | None = None
-    """The file to write (default: beside the data, named after it)."""
+    """The page to write; beside the data and named after it when not given."""
+    domain: str | None = None
+    """A domain of your own: package.module:name."""
 
     def run(self) -> int:
         """Draw, write, and say where it is."""
         from spare.errors import UsageError
+        from spare.lab.experiments.scenes import drawable, representative, scenes
+        from spare.lab.report.html import Page
+        from spare.lab.report.learned import scenes_section
 
-        if self.gif + self.page + self.gallery > 1:
-            raise UsageError("choose one of --gif, --page and --gallery")
-        from spare.data.experience import Experience
-
-        target = self.target()
-        if not target.parent.is_dir():
-            raise UsageError(f"{target}: the folder {target.parent} does not exist; create it first")
-        content = self.draw(Experience.load(self.data), target)
-        from spare.io.atomic import replacing
-
-        with replacing(target) as temporary:
-            temporary.write_bytes(content)
-        print(target)
+        out = self.out or self.data.with_name(f"{self.data.stem}-{'gallery' if self.gallery else self.index}.html")
+        check_target(out)
+        data = load_data(self.data, self.domain)
+        if not drawable(data.domain):
+            raise UsageError(f"{self.data}: cannot be drawn: objects of {data.domain.name!r} have no x and y")
+        chosen = representative(data, 6) if self.gallery else list(numbers("index", self.index, int))
+        for index in chosen:
+            check_index(index, data, self.data)
+        if self.model is not None:
+            remember_programs()
+        model = None if self.model is None else load_model(self.model, self.domain)
+        section = scenes_section(scenes(data, chosen, model), "Transitions")
+        predicted = "" if self.model is None else f", with what {self.model.name} predicts"
+        about = f"{len(chosen)} of the {len(data):,} transitions in {self.data.name}{predicted}."
+        Page(f"Transitions of {data.domain.name}", about, [section] if section else []).write(out)
+        print(out)
         return 0
-
-    def target(self) -> pathlib.Path:
-        """The file to write."""
-        if self.out is not None:
-            return self.out
-        ending = ".gif" if self.gif else ".html" if self.page or self.gallery else ".png"
-        return self.data.with_name(f"{self.data.stem}-{'gallery' if self.gallery else self.index}{ending}")
-
-    def draw(self, data: Any, target: pathlib.Path) -> bytes:
-        """The content of the file."""
-        import io
-
-        from spare.lab.worlds.push import figures
-
-        memory = io.BytesIO()
-        if self.gallery and target.suffix != ".png":
-            return figures.gallery_page(data).encode()
-        if self.gallery:
-            figures.gallery(data).save(memory, "PNG", optimize=True)
-            return memory.getvalue()
-        scenario = figures.simulate_again(data, self.index)
-        if self.page:
-            from spare.lab.worlds.push.page import page
-
-            return page(scenario).encode()
-        if self.gif:
-            figures.save_gif(figures.animation(scenario), memory)
-        else:
-            figures.before_and_after(scenario).save(memory, "PNG", optimize=True)
-        return memory.getvalue()

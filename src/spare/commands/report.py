@@ -1,12 +1,17 @@
-"""`spare report`: one HTML page about a run, from its files."""
+"""`spare report`: one HTML page about results or a model."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+from spare.commands.common import check_target, load_data, load_model, remember_programs
+
+if TYPE_CHECKING:
+    from spare.lab.report.html import Page
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Report:
     source: Annotated[pathlib.Path, tyro.conf.Positional]
     """A folder that `spare reproduce` or `spare demo` wrote, or a model file."""
     data: Annotated[pathlib.Path | None, tyro.conf.Positional] = None
-    """With a model file: unseen transitions to judge it by."""
+    """With a model file: unseen transitions to score it on."""
     out: pathlib.Path | None = None
     """Where the page goes; report.html in the folder, or beside the model, when not given."""
     domain: str | None = None
@@ -24,21 +29,20 @@ class Report:
 
     def run(self) -> int:
         """Read, write, say where."""
-        from spare.commands.common import check_target
-        from spare.lab.report.render import write
 
         folder = self.source if self.source.is_dir() else self.source.parent
         out = self.out or folder / "report.html"
         check_target(out)
-        write(self._document(), out)
+        self._page().write(out)
         print(out)
         return 0
 
-    def _document(self) -> Any:
+    def _page(self) -> Page:
         from spare.errors import FileError, UsageError
+        from spare.lab.experiments.comparison import KIND
         from spare.lab.experiments.store import read_json
-        from spare.lab.report.results import results_document
-        from spare.lab.report.run import run_document
+        from spare.lab.report.comparison import comparison_page
+        from spare.lab.report.results import results_page
 
         if not self.source.exists():
             raise FileError(f"{self.source}: there is no such file or folder")
@@ -47,22 +51,21 @@ class Report:
                 raise UsageError(
                     f"{self.source}: a report on a model also needs unseen transitions: name a second file"
                 )
-            return run_document(self.source, self._judged(self.data))
+            return comparison_page(self.source, self._scored(self.data))
         if self.data is not None:
             raise UsageError(f"{self.data}: data are named with a model file, not with a folder of results")
-        if not (self.source / "run.json").is_file():
+        path = self.source / "run.json"
+        if not path.is_file():
             raise FileError(f"{self.source}: no run.json in it; name a folder of `spare reproduce` or `spare demo`")
-        record = read_json(self.source / "run.json")
-        if record.get("kind") == "run":
-            return run_document(self.source / "run.json", record)
-        return results_document(self.source)
+        record = read_json(path)
+        return comparison_page(path, record) if record.get("kind") == KIND else results_page(self.source)
 
-    def _judged(self, data: pathlib.Path) -> dict[str, Any]:
+    def _scored(self, data: pathlib.Path) -> dict[str, Any]:
         """The record of a model that was learned elsewhere."""
-        from spare.commands.common import load_data, load_model, remember_programs
         from spare.lab.baselines.simple import no_change
-        from spare.lab.experiments.learned import told
-        from spare.lab.experiments.run import FORMAT, examples, scored
+        from spare.lab.experiments.comparison import FORMAT, scored
+        from spare.lab.experiments.learned import describe
+        from spare.lab.experiments.scenes import representative, scenes
         from spare.lab.experiments.store import circumstances
 
         remember_programs()
@@ -71,8 +74,8 @@ class Report:
         return {
             "format": FORMAT,
             "title": f"A model of {model.domain.name}",
-            "about": f"{self.source.name}, judged by the {len(test):,} transitions of {data.name}.",
-            "learned": {**told(model), "scenes": examples(model, test)},
+            "about": f"{self.source.name}, scored on the {len(test):,} transitions of {data.name}.",
+            "learned": {**describe(model), "scenes": scenes(test, representative(test, 3), model)},
             "methods": {
                 "spare": scored(model, test, label="this model"),
                 "no-change": scored(still, test, label="nothing moves"),

@@ -1,59 +1,60 @@
-"""`spare reproduce`: the figures and tables of the paper, made again from nothing."""
+"""`spare reproduce`: the figures and tables of the paper, from scratch."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from spare.commands.common import check_target, program_cache
+from spare.commands.interrupts import explained
 from spare.names import shown
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from spare.lab.experiments.runner import Summary
 
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Make the paper's figures and tables again, beside its claims; an interrupted run goes on where it was."""
+    """Reproduce the paper's figures and tables and check its claims; an interrupted run continues where it stopped."""
 
     experiments: Annotated[tuple[str, ...], tyro.conf.Positional]
     """fig4a fig4b fig4c fig5a fig5b fig6 fig7 table1 table2 table3 table4 mixed, or all; beyond the paper: samples
     heights clutter worlds."""
     out: pathlib.Path = pathlib.Path("results")
-    """Folder for finished cells, data, figures, claims.json and reproduction.md."""
+    """Folder for finished runs, data, figures, claims.json and reproduction.md."""
     quick: bool = False
     """A small run of everything for a first look; its verdicts mean little."""
     jobs: int = -1
     """How many worker processes; -1 for one per core."""
     cluster: str | None = None
-    """Address of a Dask scheduler, such as tcp://host:8786: cells run on its workers."""
+    """Address of a Dask scheduler, such as tcp://host:8786: its workers compute."""
     page: pathlib.Path | None = None
     """Also write the page of the run here."""
     json: bool = False
     """Print the claims as JSON and nothing else."""
 
     def run(self) -> int:
-        """Run, write, and say which claims hold; exit code 1 if a cell failed."""
-        from spare.commands.common import check_target
+        """Compute, write, and say which claims hold; exit code 1 if a run failed."""
         from spare.lab.experiments.catalogue import chosen
-        from spare.lab.experiments.cells import FULL, QUICK
-        from spare.lab.experiments.runner import run
+        from spare.lab.experiments.runner import reproduce
+        from spare.lab.experiments.runs import FULL, QUICK
         from spare.lab.experiments.store import Store
         from spare.lab.worlds.push.generation import workers
 
         experiments, jobs = chosen(self.experiments), workers(self.jobs)
         if self.page is not None:
             check_target(self.page)
-        try:
-            with self._far() as client, contextlib.ExitStack() as stack:
-                store = Store(self.out, QUICK if self.quick else FULL)
-                stack.enter_context(store.held())
-                summary = run(experiments, store, jobs=jobs, cache=_cache(), cluster=client, say=self._say)
-        except KeyboardInterrupt:
-            print(f"\nspare: interrupted; finished cells are kept in {self.out}. Run again to go on", file=sys.stderr)
-            return 130
+        with explained(self._kept), self._far() as client:
+            store = Store(self.out, QUICK if self.quick else FULL)
+            with store.held():
+                summary = reproduce(experiments, store, jobs=jobs, cache=program_cache(), cluster=client, say=self._say)
         if self.page is not None:
             self._copy_page()
         if self.json:
@@ -62,7 +63,10 @@ class Reproduce:
             _show(summary, self.out)
         return 1 if summary.failed else 0
 
-    def _far(self) -> contextlib.AbstractContextManager[object]:
+    def _kept(self) -> str:
+        return f"interrupted; finished runs are kept in {self.out}. Run the same command to continue"
+
+    def _far(self) -> contextlib.AbstractContextManager[Client | None]:
         from spare.lab.experiments.cluster import connected
 
         return contextlib.nullcontext() if self.cluster is None else connected(self.cluster)
@@ -79,25 +83,17 @@ class Reproduce:
             print(shown(text), file=sys.stderr, flush=True)
 
 
-def _cache() -> str | None:
-    """The folder where compiled programs are kept between runs; None where that is turned off."""
-    place = os.environ.get("SPARE_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spare"
-    )
-    return None if place == "off" else place
-
-
-def _show(summary: object, out: pathlib.Path) -> None:
+def _show(summary: Summary, out: pathlib.Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title="Claims")
-    for name in ("claim", "whose", "asked", "found", "verdict"):
+    for name in ("claim", "source", "required", "found", "verdict"):
         table.add_column(name, overflow="fold")
-    for claims in summary.claims.values():  # type: ignore[attr-defined]
+    for claims in summary.claims.values():
         for one in claims:
             table.add_row(one.name, one.source, one.bound, str(one.estimate), one.verdict)
     Console().print(table)
-    for name, reason in summary.failed.items():  # type: ignore[attr-defined]
+    for name, reason in summary.failed.items():
         print(shown(f"failed: {name}: {reason}"), file=sys.stderr)
     print(out / "reproduction.md")

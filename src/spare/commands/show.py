@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from spare.commands.common import load_model
+from spare.commands.common import in_words, load_model
 
 if TYPE_CHECKING:
     from spare.model.model import Model
+    from spare.model.noise import DefaultNoise
     from spare.model.rule import Rule
 
 
@@ -36,9 +37,7 @@ class Show:
             print(json.dumps(summary(model), indent=1))
             return 0
         if self.format == "text":
-            print(model)
-            for k, one in enumerate(model.provenance.get("rules", [])):
-                print(f"rule {k + 1}: {one['share']:.0%} of the samples, typical one: {one['typical']}")
+            print(in_words(model))
             return 0
         from spare.model import diagram
 
@@ -46,21 +45,20 @@ class Show:
         return 0
 
 
-def together(rule: Rule) -> dict[str, Any] | None:
-    """Loadings of the slots by property, and the share in which each goes its own way; None for independent values."""
-    if rule.together is None:
+def _copula(rule: Rule) -> dict[str, Any] | None:
+    """By property, the loadings of the slots and the share of independent draws; None for independent values."""
+    if rule.copula is None:
         return None
-    columns = zip(
-        rule.domain.dynamic_names, rule.together.loading.T.tolist(), rule.together.apart.tolist(), strict=True
-    )
-    return {name: {"loading": slots, "apart": share} for name, slots, share in columns if any(slots)}
+    columns = zip(rule.domain.dynamic_names, rule.copula.loading.T.tolist(), rule.copula.apart.tolist(), strict=True)
+    return {name: {"loading": slots, "independent": share} for name, slots, share in columns if any(slots)}
 
 
 def summary(model: Model) -> dict[str, Any]:
-    """A model's rules as plain values: their lists, inputs, targets, and the deviation of what they do not predict."""
+    """A model's rules as JSON values: lists, inputs, targets, and the deviation of objects they do not predict."""
 
-    def deviation(spread: Any) -> dict[str, float]:
-        return {name: float(v) ** 0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
+    def deviation(noise: DefaultNoise) -> dict[str, float]:
+        spread = noise.resolved(model.domain.resolutions).variance.tolist()
+        return {name: v**0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
 
     rules = []
     for rule in model.rules:
@@ -71,18 +69,17 @@ def summary(model: Model) -> dict[str, Any]:
                 "action": rule.action,
                 "gamma": rule.gamma.show(roles),
                 "delta": rule.delta.show(roles),
-                "inputs": list(rule.input_names()),
-                "ignores": list(rule.ignores),
-                "adds": list(rule.adds),
-                "together": together(rule),
-                "targets": dict(zip(model.domain.dynamic_names, rule.targets, strict=True)),
-                "default_deviation": deviation(rule.default_spread()),
+                "inputs": list(rule.input_names),
+                "dropped_inputs": list(rule.spec.features.dropped),
+                "extra_inputs": list(rule.spec.features.extra),
+                "copula": _copula(rule),
+                "targets": dict(zip(model.domain.dynamic_names, rule.spec.targets, strict=True)),
+                "default_deviation": deviation(rule.noise),
             }
         )
-    default = deviation(model.default_spread())
     return {
         "domain": model.domain.name,
         "rules": rules,
-        "default_deviation": default,
+        "default_deviation": deviation(model.noise),
         "provenance": dict(model.provenance),
     }

@@ -1,4 +1,4 @@
-"""Worker processes that end with the run they were started for.
+"""Worker processes that end with the work they were started for, and share compiled programs.
 
 joblib keeps its processes for whoever asks next, which suits simulators. It does not suit training: a process that has
 simulated grows by what JAX needs, which joblib takes for a leak, and one that has trained keeps its memory.
@@ -51,3 +51,12 @@ def follow(owner: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def remember_programs(folder: str | None) -> None:
+    """Keep compiled programs in a folder, for later processes and other workers; None keeps nothing."""
+    if folder is not None:
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

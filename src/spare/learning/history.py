@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from spare.language.domain import Domain
 from spare.language.references import Shell
 from spare.learning.train import Fitted
 from spare.model.model import Model
@@ -97,3 +99,107 @@ class Listener(Protocol):
     def step_ended(self, text: str, seconds: float) -> None:
         """What came of it."""
         ...
+
+
+@runtime_checkable
+class EMResult(Protocol):
+    """What EM found for one action: `many.ManyResult`, whose history holds `em.Iteration`."""
+
+    @property
+    def action(self) -> str:
+        """The action's name."""
+        ...
+
+    @property
+    def history(self) -> Sequence[Any]:
+        """The iterations."""
+        ...
+
+
+def describe_history(history: Iterable[SearchResult | EMResult], domain: Domain) -> list[dict[str, Any]]:
+    """The searches of a fit as JSON values, one per action: `rounds` of candidates, or `iterations` of EM.
+
+    A round has its move (start, grow, drop, replace), the best lists and their loss, whether they were kept, the gain
+    over the round before with its p-value, and every candidate; losses are mean -log p of validation samples in nats
+    per transition. `found` and `ended` say what a search found and why it stopped. Numbers that do not exist are None.
+    """
+    found = []
+    for one in history:
+        roles = domain.action(one.action).objects
+        if isinstance(one, SearchResult):
+            rounds = [_describe_round(round_, previous, roles) for previous, round_ in _with_previous(one.rounds)]
+            ended = {"found": one.best.gamma.show(roles), "ended": _ended(one.rounds)}
+            found.append({"action": one.action, "rounds": rounds, **ended})
+        else:
+            steps = [_describe_step(step, roles) for step in one.history]
+            found.append({"action": one.action, "iterations": steps})
+    return found
+
+
+def _with_previous(rounds: Sequence[Round]) -> list[tuple[int | None, Round]]:
+    """(length of the list that was kept before, None at the start; round)."""
+    found, size = [], None
+    for one in rounds:
+        found.append((size, one))
+        if one.accepted and one.best is not None:
+            size = len(one.best.gamma)
+    return found
+
+
+def _describe_round(one: Round, previous: int | None, roles: tuple[str, ...]) -> dict[str, Any]:
+    best = one.best
+    longer = 1 if best is None or previous is None else len(best.gamma) - previous
+    return {
+        "move": "start" if previous is None else "grow" if longer > 0 else "drop" if longer < 0 else "replace",
+        "best": best and best.gamma.show(roles),
+        "changes": best and best.delta.show(roles),
+        "loss": best and _number(best.loss),
+        "default_deviation": best and list(best.default_deviation),
+        "kept": one.accepted,
+        "gain": _number(one.improvement),
+        "p_value": _number(one.p_value),
+        "seconds": round(one.seconds, 2),
+        "explored": [_describe_candidate(explored, roles) for explored in one.explored],
+    }
+
+
+def _describe_candidate(one: Explored, roles: tuple[str, ...]) -> dict[str, Any]:
+    """`skipped` says why a candidate was not trained."""
+    return {
+        "gamma": one.gamma.show(roles),
+        "delta": one.delta.show(roles),
+        "loss": _number(one.loss),
+        "train_loss": _number(one.train_loss),
+        "default_deviation": list(one.default_deviation),
+        "applies": round(one.applies, 4),
+        "skipped": one.note or None,
+    }
+
+
+def _describe_step(one: Any, roles: tuple[str, ...]) -> dict[str, Any]:
+    """Likelihood, the share of samples of each rule, and the weights of its five heaviest lists."""
+    return {
+        "iteration": one.number,
+        "log_likelihood": _number(one.log_likelihood),
+        "change": _number(one.change) if one.number else None,
+        "starved": list(one.starved),
+        "shells": [{s.show(roles): round(float(w[s]), 4) for s in w.top(5)} for w in one.shells],
+        "shares": [round(float(share), 4) for share in one.memberships.mean(axis=0)],
+    }
+
+
+def _ended(rounds: Sequence[Round]) -> str:
+    """Why the search stopped."""
+    last = rounds[-1]
+    if not any(one.trained for one in last.explored):
+        return "every further reference points at nothing, or at objects that are in the list already"
+    if last.accepted:
+        return "the list has its largest length"
+    return (
+        f"no other list explains validation samples better: the best one gains {last.improvement:+.2f} nats "
+        f"(p = {last.p_value:.2g})"
+    )
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 6) if math.isfinite(value) else None

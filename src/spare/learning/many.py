@@ -16,9 +16,8 @@ from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.references import Shell
 from spare.learning.dataset import Dataset
-from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing, RuleState
+from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing
 from spare.learning.history import SearchResult
-from spare.learning.mixtures import MixtureModel, MixtureRule
 from spare.learning.noise import default_variance, noise_log_prob
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.learning.train import Fitted, Plan, fit_jobs
@@ -40,13 +39,12 @@ class RuleShare:
 class ManyResult:
     """K rules learned copula.
 
-    model: one transition rule per distinct shell; mixture: the mixture rules as EM left them; memberships (n, K) of
-    the samples that were learned from, merged as the rules were; history: one `Iteration` per step from the start.
+    model: one transition rule per distinct shell; memberships (n, K) of the samples that were learned from, merged as
+    the rules were; history: one `Iteration` per step from the start.
     """
 
     action: str
     model: Model
-    mixture: MixtureModel
     shares: tuple[RuleShare, ...]
     memberships: np.ndarray
     history: tuple[Iteration, ...]
@@ -76,16 +74,15 @@ def learn_rules(
             continue
         shells, merged = _merge(em, z, [state.shells.top(1)[0] for state in states])
         score, fitted, merged = _trained(em, shells, merged, finish)
-        runs.append((score, fitted, merged, z, states, history))
+        runs.append((score, fitted, merged, history))
     if failure is not None and not runs:
         raise failure
-    _, fitted, merged, z, states, history = max(runs, key=lambda run: run[0])
+    _, fitted, merged, history = max(runs, key=lambda run: run[0])
     order = np.argsort(-(em.weights @ merged), kind="stable")
     fitted, merged = [fitted[j] for j in order], merged[:, order]
     model = Model(dataset.experience.domain, [f.rule(dataset) for f in fitted], _default(dataset, plan, fitted))
     shares = tuple(_share(em.weights, merged[:, j], fitted[j]) for j in range(len(fitted)))
-    mixture = _mixture(dataset, em, z, states)
-    return ManyResult(dataset.action, model, mixture, shares, merged, tuple(history), em.single)
+    return ManyResult(dataset.action, model, shares, merged, tuple(history), em.single)
 
 
 def _trained(
@@ -170,22 +167,6 @@ def _share(weights: np.ndarray, column: np.ndarray, fitted: Fitted) -> RuleShare
         mine = np.flatnonzero(fitted.matrix.applies)
     ranked = mine[np.argsort(fitted.log_prob[mine], kind="stable")]
     return RuleShare(fitted.matrix.gamma, float(weights @ column / weights.sum()), int(ranked[len(ranked) // 2]))
-
-
-def _mixture(dataset: Dataset, em: EM, z: np.ndarray, states: Sequence[RuleState]) -> MixtureModel:
-    """The mixture rules as models; each part has the empty-lists rule behind it."""
-    domain = dataset.experience.domain
-    rules = []
-    for state in states:
-        empty = state.fitted[em.empty].rule(dataset)
-        parts = []
-        for shell in state.shells.top(em.mixing.kappa):
-            if shell in state.fitted:
-                own = [] if shell == em.empty else [state.fitted[shell].rule(dataset)]
-                parts.append((shell, Model(domain, [*own, empty], state.fitted[em.empty].noise)))
-        rules.append(MixtureRule(dataset.action, state.shells, tuple(parts)))
-    priors = em.weights @ z / em.weights.sum()
-    return MixtureModel(domain, tuple(rules), tuple(priors.tolist()))
 
 
 def better_by_test(few: Model, many: Model, held_out: Experience, alpha: float) -> bool:

@@ -2,7 +2,7 @@
 
 A mixture rule T = (A, pi, Phi) spreads weight over all shells up to a length: explored shells share 1 - epsilon by
 likelihood, all unexplored ones the rest uniformly, without ever being listed. Phi are transition rules for the
-kappa heaviest shells; predictions mix them by their weights.
+kappa heaviest shells (`em.RuleState`); predictions mix them by their weights.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from spare.data.experience import Experience
 from spare.errors import DefinitionError
 from spare.language.domain import Domain
 from spare.language.references import Shell, count_shells
-from spare.model.model import Model
+from spare.model.distributions import log_mixture
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,47 +71,9 @@ def all_shells(domain: Domain, action: str, longest: int) -> int:
     return count_shells(domain.references, len(domain.action(action).objects), longest)
 
 
-@dataclasses.dataclass(frozen=True)
-class MixtureRule:
-    """(A, pi, Phi): the heaviest shells, each as a `Model` that also covers the samples its rule does not apply to."""
-
-    action: str
-    shells: ShellWeights
-    parts: tuple[tuple[Shell, Model], ...]
-
-    def log_prob(self, experience: Experience) -> np.ndarray:
-        """log sum over k of pi(k) p(s' | s, a; Phi_k) / sum pi: one per transition."""
-        terms = np.stack([model.log_prob(experience) for _, model in self.parts])
-        return mix([self.shells[shell] for shell, _ in self.parts], terms)
-
-
 def mix(weights: Sequence[float], log_terms: np.ndarray) -> np.ndarray:
-    """log(sum w_k exp(t_k) / sum w_k) over the first axis, in log space."""
-    share = np.asarray(weights, np.float64)
-    share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / len(share))
-    used = share > 0
-    shifted = log_terms[used] + np.log(share[used]).reshape(-1, *([1] * (log_terms.ndim - 1)))
-    top = shifted.max(axis=0)
-    return top + np.log(np.exp(shifted - top).sum(axis=0))
-
-
-@dataclasses.dataclass(frozen=True)
-class MixtureModel:
-    """p(s' | s, a) = sum over j of prior_j p(s' | s, a; T_j): K mixture rules with their shares of the data."""
-
-    domain: Domain
-    rules: tuple[MixtureRule, ...]
-    priors: tuple[float, ...]
-
-    def log_prob(self, experience: Experience) -> np.ndarray:
-        """log p(s' | s, a) in nats, one per transition."""
-        return mix(self.priors, np.stack([rule.log_prob(experience) for rule in self.rules]))
-
-    def responsibilities(self, experience: Experience) -> np.ndarray:
-        """p(j | s, a, s'): which rule explains each transition, (n, K)."""
-        terms = np.stack([rule.log_prob(experience) for rule in self.rules])
-        with np.errstate(divide="ignore"):
-            joint = terms + np.log(np.array(self.priors))[:, None]
-        joint -= joint.max(axis=0)
-        weight = np.exp(joint)
-        return (weight / weight.sum(axis=0)).T
+    """log(sum w_k exp(t_k) / sum w_k) over the first axis, in log space; weights that are all 0 count the same."""
+    share = np.asarray(weights, np.float64).reshape(-1, *([1] * (log_terms.ndim - 1)))
+    share = np.broadcast_to(share if share.sum() > 0 else np.ones_like(share), log_terms.shape)
+    with np.errstate(divide="ignore"):
+        return log_mixture(log_terms, np.log(share), share > 0)

@@ -1,4 +1,4 @@
-"""Records of cells with numbers as the paper would like them, or the other way round: no computing."""
+"""Records of runs with numbers as the paper would like them, or the other way round: no computing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spare.lab.experiments.cells import Cell, Size
 from spare.lab.experiments.experiment import Experiment
+from spare.lab.experiments.runs import Run, Size
 
 TINY = Size("tiny", 20, 5, 5, 5, (0, 4), (10, 20), 40, 0.05, 2, 10, 3)
 BASE = {"spare": 4.35, "oracle": 4.3, "spare-paper": 3.5, "graph": 4.1, "graph-frame": 4.2, "no-change": 2.9}
@@ -15,13 +15,13 @@ FLAT = {"flat": 0.0, "flat-none": -1.0, "flat-stack": 1.0}
 FLAT |= {"ensemble": 3.2, "ensemble-none": 2.6, "ensemble-stack": 3.6}
 
 
-def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
+def value(run: Run, sign: float = 1.0) -> dict[str, Any]:
     """What the paper claims, if `sign` is 1; the opposite if it is -1; with a little noise from run to run."""
-    noise = 0.01 * float(np.random.default_rng(cell.seed).normal())
-    settings = cell.settings
-    if cell.kind == "noise":
+    noise = 0.01 * float(np.random.default_rng(run.seed).normal())
+    settings = run.settings
+    if run.task == "noise":
         return {"stack": 4.95, "transition": 120.0}
-    if cell.kind == "score":
+    if run.task == "score":
         method, extra = settings["method"], settings["extra"]
         level = BASE[method] if method in BASE else FLAT[method] - 0.3 * extra
         level = sign * level + noise + sign * 0.5 * min(settings["samples"], 20) / 20
@@ -29,18 +29,18 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
         told = {"ranks": ranks, "ranks_by_property": dict.fromkeys("xyz", ranks), "covers": float(sign > 0)}
         scores = {"stack": level, "joint": level, "all": level, "others": 5.9, "transition": level * 3 * (3 + extra)}
         return {**scores, "each": [level] * settings["test"], **told}
-    if cell.kind == "world-noise":
+    if run.task == "world-noise":
         return {"moved": 4.95, "all": 5.2}
-    if cell.kind == "world":
+    if run.task == "world":
         level = sign * {**BASE, **FLAT}[settings["method"]] + noise
         return {"moved": level, "others": 5.0, "all": level, "rules": "-"}
-    if cell.kind == "clutter":
-        levels = {extra: 4.3 + noise - (extra if sign < 0 else 0) for extra in settings["tested"]}
-        return {"by_extra": {str(extra): {"stack": level, "all": level} for extra, level in levels.items()}}
-    if cell.kind == "mixed":
+    if run.task == "across" and settings["tested"] == settings["extras"]:
         stack = sign * BASE[settings["method"]] + sign + noise
         return {"by_extra": {str(extra): {"stack": stack} for extra in settings["extras"]}}
-    if cell.kind == "path":
+    if run.task == "across":
+        levels = {extra: 4.3 + noise - (extra if sign < 0 else 0) for extra in settings["tested"]}
+        return {"by_extra": {str(extra): {"stack": level, "all": level} for extra, level in levels.items()}}
+    if run.task == "path":
         levels = [0.0, 20.0, 40.0, 40.2, 40.0] if sign > 0 else [0.0, -20.0, -40.0, -80.0, -80.0]
         spread = [30.0, 10.0, 1.0, 1.0, 1.0] if sign > 0 else [1.0, 5.0, 10.0, 20.0, 30.0]
         steps = [
@@ -48,7 +48,7 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
             for v, d, c in zip(levels, spread, [0.0, 0.5, *[float(sign > 0)] * 3], strict=True)
         ]
         return {"steps": steps, "kept": 2}
-    if cell.kind == "em":
+    if run.task == "em":
         weights = [0.3, 0.6, 0.9] if sign > 0 else [0.5, 0.3, 0.1]
         own = [0.7, 0.9, 0.95] if sign > 0 else [0.7, 0.5, 0.3]
         shells = [[{"a": w + noise, "b": 0.05}] * 3 for w in weights]
@@ -63,9 +63,9 @@ def value(cell: Cell, sign: float = 1.0) -> dict[str, Any]:
 
 
 def records(experiment: Experiment, sign: float = 1.0) -> dict[str, dict[str, Any]]:
-    """A record for every cell of an experiment."""
+    """A record for every run of an experiment."""
     found = {}
-    for cell in experiment.cells(TINY):
-        plain = {"kind": cell.kind, "settings": dict(cell.settings), "seed": cell.seed, "seconds": 1.0}
-        found[cell.key] = {**plain, "values": value(cell, sign)}
+    for run in experiment.runs(TINY):
+        plain = {"task": run.task, "settings": dict(run.settings), "seed": run.seed, "seconds": 1.0}
+        found[run.key] = {**plain, "values": value(run, sign)}
     return found

@@ -1,4 +1,4 @@
-"""Every experiment: its cells, and that figures and claims say what the numbers say."""
+"""Every experiment: its runs, and that figures and claims say what the numbers say."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 import spare
 from spare.lab.experiments.catalogue import BEYOND, EXPERIMENTS, chosen
-from spare.lab.experiments.cells import FULL, QUICK, Cell
 from spare.lab.experiments.experiment import Results
-from spare.lab.experiments.kinds import KINDS, data_of
+from spare.lab.experiments.runs import FULL, QUICK, Run
+from spare.lab.experiments.tasks import TASKS, data_of
 from tests.lab.experiments import made_up
 
 EVERY = {**EXPERIMENTS, **BEYOND}
@@ -34,27 +34,27 @@ def test_names() -> None:
 
 
 def test_a_cell_is_named_by_what_it_computes() -> None:
-    one = Cell("score", {"method": "flat", "extra": 4}, 0)
-    assert one.key == Cell("score", {"extra": 4, "method": "flat"}, 0).key
-    others = [Cell("score", {"method": "flat", "extra": 4}, 1), Cell("noise", one.settings, 0), Cell("score", {}, 0)]
+    one = Run("score", {"method": "flat", "extra": 4}, 0)
+    assert one.key == Run("score", {"extra": 4, "method": "flat"}, 0).key
+    others = [Run("score", {"method": "flat", "extra": 4}, 1), Run("noise", one.settings, 0), Run("score", {}, 0)]
     assert len({one.key, *(other.key for other in others)}) == 4
 
 
 @pytest.mark.parametrize("name", list(EVERY))
 @pytest.mark.parametrize("size", [FULL, QUICK], ids=lambda size: size.name)
 def test_cells_are_plain_and_their_data_are_known(name: str, size: object) -> None:
-    cells = EVERY[name].cells(size)  # type: ignore[arg-type]
-    assert len({cell.key for cell in cells}) == len(cells) > 1
-    for cell in cells:
-        assert cell.kind in KINDS
-        assert Cell(cell.kind, json.loads(json.dumps(cell.settings)), cell.seed).key == cell.key
-        assert all(one.samples > 0 for one in data_of(cell))
+    runs = EVERY[name].runs(size)  # type: ignore[arg-type]
+    assert len({run.key for run in runs}) == len(runs) > 1
+    for run in runs:
+        assert run.task in TASKS
+        assert Run(run.task, json.loads(json.dumps(run.settings)), run.seed).key == run.key
+        assert all(one.samples > 0 for one in data_of(run))
 
 
 def test_training_and_test_data_never_share_a_seed() -> None:
-    for cell in EXPERIMENTS["fig4b"].cells(FULL):
-        if cell.kind == "score":
-            train, test = data_of(cell)
+    for run in EXPERIMENTS["fig4b"].runs(FULL):
+        if run.task == "score":
+            train, test = data_of(run)
             assert train.seed != test.seed
             assert (train.samples, test.samples) == (1250, 250)
 
@@ -64,7 +64,7 @@ def test_the_paper_s_protocol() -> None:
     assert FULL.seeds >= 5
     assert FULL.tables >= 3
     assert (FULL.extras[0], FULL.extras[-1], FULL.counts[0], FULL.counts[-1]) == (0, 10, 100, 1250)
-    methods = {cell.settings.get("method") for one in EXPERIMENTS.values() for cell in one.cells(FULL)}
+    methods = {run.settings.get("method") for one in EXPERIMENTS.values() for run in one.runs(FULL)}
     assert {"spare", "spare-paper", "flat", "flat-none", "flat-stack", "ensemble", "graph", "oracle"} <= methods
 
 
@@ -84,7 +84,7 @@ def test_claims_hold_where_the_numbers_say_so_and_only_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(EVERY))
 def test_claims_without_one_of_the_cells(name: str) -> None:
-    """A cell that failed takes the numbers of the claims that need it, and of no other."""
+    """A run that failed takes the numbers of the claims that need it, and of no other."""
     experiment = EVERY[name]
     every = made_up.records(experiment)
     whole = experiment.claims(Results(made_up.TINY, every))
@@ -97,7 +97,7 @@ def test_claims_without_one_of_the_cells(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(EVERY))
 def test_pictures(name: str, tmp_path: pathlib.Path) -> None:
-    """PNG, SVG and CSV, also of a run in which some cells are missing."""
+    """PNG, SVG and CSV, also of a run in which some runs are missing."""
     experiment = EVERY[name]
     every = made_up.records(experiment)
     some = {key: record for k, (key, record) in enumerate(every.items()) if k % 3}

@@ -12,15 +12,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import spare
 from spare.commands.cli import main
 from spare.lab.experiments.cluster import connected, each
-from spare.lab.experiments.kinds import compute
-from spare.lab.experiments.runner import run
+from spare.lab.experiments.runner import reproduce
 from spare.lab.experiments.store import Store
+from spare.lab.experiments.tasks import compute
 from tests.lab.experiments.made_up import TINY
 from tests.lab.experiments.test_runner import STILL
 
@@ -97,14 +98,15 @@ def test_two_workers_do_what_a_local_one_does(address: str, tmp_path: pathlib.Pa
     store = Store(tmp_path / "results", TINY)
     with connected(address) as client:
         client.wait_for_workers(2, timeout=30)
-        summary = run([STILL], store, jobs=1, cluster=client)
-        assert len(client.run(os.getpid)) == 2
-    assert len(list(store.cells.glob("*.json"))) == 4
+        summary = reproduce([STILL], store, jobs=1, cluster=client)
+        workers: Any = client.run(os.getpid)
+        assert len(workers) == 2
+    assert len(list(store.runs.glob("*.json"))) == 4
     (reason,) = summary.failed.values()
     assert reason.startswith("unknown method 'no-such-method'")
     (claim,) = summary.claims["still"]
     assert (claim.verdict, claim.estimate.runs) == ("holds", 3)
-    first = STILL.cells(TINY)[0]
+    first = STILL.runs(TINY)[0]
     stored = store.get(first)
     assert stored is not None
     assert stored["values"] == compute(first, store.data)["values"]

@@ -1,4 +1,4 @@
-"""Running: cells are stored as they finish, a failed one does not stop the others, an interrupted run goes on."""
+"""Running: each run is stored as they finish, a failed one does not stop the others, an interrupted run goes on."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ import pytest
 
 import spare
 from spare.commands.cli import main
-from spare.lab.experiments.cells import FULL, QUICK, Cell, Size
 from spare.lab.experiments.claims import Claim, Statement
-from spare.lab.experiments.data import Dataset, missing, stacks, unseen
-from spare.lab.experiments.experiment import Experiment, Results, score_cells
+from spare.lab.experiments.data import PushData, missing, stacks, unseen
+from spare.lab.experiments.experiment import Experiment, Results, score_runs
 from spare.lab.experiments.figures import Curve, Grid, Picture
-from spare.lab.experiments.runner import run
+from spare.lab.experiments.runner import reproduce
+from spare.lab.experiments.runs import FULL, QUICK, Run, Size
 from spare.lab.experiments.store import FORMAT, Store
 from tests.lab.experiments.made_up import TINY
 
 
-def cells(size: Size) -> list[Cell]:
+def runs(size: Size) -> list[Run]:
     """Three that simulate a little, which needs nothing compiled, and one that cannot be."""
     settings = {"extra": 0, "test": size.test, "replayed": size.replayed, "repeats": size.repeats}
-    good = [Cell("noise", settings, seed) for seed in range(3)]
-    return [*good, *score_cells(size, "no-such-method", extra=0, seeds=1)]
+    good = [Run("noise", settings, seed) for seed in range(3)]
+    return [*good, *score_runs(size, "no-such-method", extra=0, seeds=1)]
 
 
 def pictures(results: Results) -> list[Picture | Grid]:
-    level = results.estimate(cells(results.size)[:3], lambda one: one["stack"])
+    level = results.estimate(runs(results.size)[:3], lambda one: one["stack"])
     return [Picture("still", "Nothing moves", "extra blocks", "nats", (Curve("still", (0,), (level,)),))]
 
 
 def claims(results: Results) -> list[Claim]:
     return [
         Statement("still.finite", "It has a density", "nats").above(
-            results.over(cells(results.size)[:3], lambda one: one["stack"]), -100.0
+            results.over(runs(results.size)[:3], lambda one: one["stack"]), -100.0
         )
     ]
 
 
-STILL = Experiment("still", "Nothing moves", "Nothing.", "Everything.", cells, pictures, claims)
+STILL = Experiment("still", "Nothing moves", "Nothing.", "Everything.", runs, pictures, claims)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, list[str], object]:
-    """A run of three good cells and a bad one, on two workers."""
+    """A run of three good runs and a bad one, on two workers."""
     folder, said = tmp_path_factory.mktemp("runs") / "results", []
-    summary = run([STILL], Store(folder, TINY), jobs=2, say=said.append)
+    summary = reproduce([STILL], Store(folder, TINY), jobs=2, say=said.append)
     return folder, said, summary
 
 
 def test_a_failed_cell_is_recorded_and_the_others_go_on(finished: tuple) -> None:
     folder, said, summary = finished
-    assert len(list((folder / "cells").glob("*.json"))) == 4
+    assert len(list((folder / "runs").glob("*.json"))) == 4
     (reason,) = summary.failed.values()
     assert reason.startswith("unknown method 'no-such-method'; valid: spare, ")
     assert sum("failed:" in line for line in said) == 1
@@ -76,26 +76,26 @@ def test_what_is_written(finished: tuple) -> None:
     for text in (
         "spare reproduce still",
         "| It has a density | paper |",
-        "## Cells that failed",
+        "## Runs that failed",
         "**The paper.** Nothing.",
     ):
         assert text in page
-    record = json.loads(next((folder / "cells").glob("*.json")).read_text())
-    assert {"kind", "settings", "seed", "seconds", "processor"} <= set(record)
+    record = json.loads(next((folder / "runs").glob("*.json")).read_text())
+    assert {"task", "settings", "seed", "seconds", "processor"} <= set(record)
 
 
 def test_a_second_run_computes_only_what_is_missing(finished: tuple) -> None:
     folder, _, first = finished
-    stamps = {path.name: path.stat().st_mtime_ns for path in (folder / "cells").iterdir()}
-    good = cells(TINY)[1]
-    (folder / "cells" / f"{good.key}.json").unlink()
+    stamps = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    good = runs(TINY)[1]
+    (folder / "runs" / f"{good.key}.json").unlink()
     said: list[str] = []
-    again = run([STILL], Store(folder, TINY), jobs=1, say=said.append)
-    assert said[0] == "4 cells, 2 of them finished before"
+    again = reproduce([STILL], Store(folder, TINY), jobs=1, say=said.append)
+    assert said[0] == "4 runs, 2 of them finished before"
     assert not any(line.startswith("data") for line in said)
     assert again.claims == first.claims
-    later = {path.name for path in (folder / "cells").iterdir() if path.stat().st_mtime_ns != stamps[path.name]}
-    assert later == {f"{good.key}.json", f"{cells(TINY)[3].key}.json"}
+    later = {path.name for path in (folder / "runs").iterdir() if path.stat().st_mtime_ns != stamps[path.name]}
+    assert later == {f"{good.key}.json", f"{runs(TINY)[3].key}.json"}
 
 
 def test_a_folder_of_another_run_is_refused(finished: tuple, tmp_path: pathlib.Path) -> None:
@@ -107,8 +107,8 @@ def test_a_folder_of_another_run_is_refused(finished: tuple, tmp_path: pathlib.P
     (other / "run.json").write_text(f'{{"format": {FORMAT}, "spare": "0.0.1", "size": "quick"}}')
     with pytest.raises(spare.FileError, match=r"version '0.0.1'.*--out"):
         Store(other, QUICK)
-    (other / "run.json").write_text('{"format": 1, "spare": "0.1.0", "size": "quick"}')
-    with pytest.raises(spare.FileError, match=r"format 1.*--out"):
+    (other / "run.json").write_text('{"format": 2, "spare": "0.1.0", "size": "quick"}')
+    with pytest.raises(spare.FileError, match=r"format 2.*--out"):
         Store(other, QUICK)
     (other / "run.json").write_text('{"format": 1')
     with pytest.raises(spare.FileError, match="half written"):
@@ -125,14 +125,14 @@ def test_a_folder_with_other_things_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_damaged_record_is_refused_and_named(tmp_path: pathlib.Path) -> None:
-    store, cell = Store(tmp_path / "results", QUICK), Cell("score", {}, 0)
-    assert store.get(cell) is None
-    store.put(cell, {"kind": "score", "values": {}})
-    assert store.get(cell) == {"kind": "score", "values": {}}
-    for text in ("", "[]", '{"kind": "noise", "values": {}}', '{"kind": "score"}'):
-        (store.cells / f"{cell.key}.json").write_text(text)
-        with pytest.raises(spare.FileError, match=rf"{cell.key}.json: .*delete the file"):
-            store.get(cell)
+    store, run = Store(tmp_path / "results", QUICK), Run("score", {}, 0)
+    assert store.get(run) is None
+    store.put(run, {"task": "score", "values": {}})
+    assert store.get(run) == {"task": "score", "values": {}}
+    for text in ("", "[]", '{"task": "noise", "values": {}}', '{"task": "score"}'):
+        (store.runs / f"{run.key}.json").write_text(text)
+        with pytest.raises(spare.FileError, match=rf"{run.key}.json: .*delete the file"):
+            store.get(run)
 
 
 def test_data_are_the_same_wherever_they_are_made(tmp_path: pathlib.Path) -> None:
@@ -147,7 +147,7 @@ def test_data_are_the_same_wherever_they_are_made(tmp_path: pathlib.Path) -> Non
     assert missing([short], tmp_path) == [short]
     assert unseen(long, 2).seed != long.seed
     assert dataclasses.replace(long, extra=2).family != long.family
-    assert Dataset((2, 3), (0.5, 0.5), 0, 0, 5).family == "push-2x0.5-3x0.5-extra0-seed0"
+    assert PushData((2, 3), (0.5, 0.5), 0, 0, 5).family == "push-2x0.5-3x0.5-extra0-seed0"
 
 
 def test_the_command_line_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
@@ -169,15 +169,13 @@ def test_the_command_line_refuses_in_one_sentence(capsys: pytest.CaptureFixture[
 
 
 def test_a_real_process_reproduces_from_what_is_stored(tmp_path: pathlib.Path) -> None:
-    """A results folder whose cells are all there: figures, claims and page without computing; exit code 0."""
+    """A results folder whose runs are all there: figures, claims and page without computing; exit code 0."""
     from spare.lab.experiments.catalogue import EXPERIMENTS
     from tests.lab.experiments import made_up
 
     store = Store(tmp_path / "results", QUICK)
-    for cell in EXPERIMENTS["table1"].cells(QUICK):
-        store.put(
-            cell, {"kind": cell.kind, "settings": {**cell.settings}, "seconds": 1.0, "values": made_up.value(cell)}
-        )
+    for run in EXPERIMENTS["table1"].runs(QUICK):
+        store.put(run, {"task": run.task, "settings": {**run.settings}, "seconds": 1.0, "values": made_up.value(run)})
     done = subprocess.run(
         [sys.executable, "-m", "spare.commands.cli", "reproduce", "table1", "--quick", "--page", "page.md", "--json"],
         cwd=tmp_path,
@@ -196,17 +194,17 @@ def test_a_real_process_reproduces_from_what_is_stored(tmp_path: pathlib.Path) -
 def test_a_failed_cell_is_told_and_the_exit_code_is_1(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the command line: the other cells' numbers are there, the page and the report say which failed and why."""
+    """On the command line: the other runs' numbers are there, the page and the report say which failed and why."""
     from spare.lab.experiments import runner
     from spare.lab.experiments.catalogue import EXPERIMENTS
     from tests.lab.experiments import made_up
 
     folder = tmp_path / "results"
     store = Store(folder, QUICK)
-    first, *others = EXPERIMENTS["table1"].cells(QUICK)
-    for cell in others:
-        store.put(cell, {"kind": cell.kind, "seconds": 1.0, "values": made_up.value(cell)})
-    failed = {"kind": first.kind, "settings": {}, "seed": 0, "seconds": 0.1, "error": "FitError: no luck today"}
+    first, *others = EXPERIMENTS["table1"].runs(QUICK)
+    for run in others:
+        store.put(run, {"task": run.task, "seconds": 1.0, "values": made_up.value(run)})
+    failed = {"task": first.task, "settings": {}, "seed": 0, "seconds": 0.1, "error": "FitError: no luck today"}
     monkeypatch.setattr(runner, "make_data", lambda *_: None)
     monkeypatch.setattr(runner, "compute", lambda *_: failed)
     assert main(["reproduce", "table1", "--quick", "--out", str(folder), "--jobs", "1"]) == 1

@@ -14,8 +14,8 @@ from spare.commands.cli import main
 from spare.data.experience import Experience
 from spare.lab.baselines.simple import no_change
 from spare.lab.experiments.catalogue import EXPERIMENTS
-from spare.lab.experiments.cells import QUICK
 from spare.lab.experiments.runner import conclude, distinct
+from spare.lab.experiments.runs import QUICK
 from spare.lab.experiments.store import Store, read_json
 from spare.language.domain import Domain
 from spare.model.model import Model
@@ -52,21 +52,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory, demo: tuple[pathlib.Path, str]) -> pathlib.Path:
-    """A quick run of four experiments: numbers as the paper would like them, one cell failed, one model told."""
+    """A quick run of four experiments: numbers as the paper would like them, one run failed, one model told."""
     folder = tmp_path_factory.mktemp("runs") / "results"
     store, chosen = Store(folder, QUICK), [EXPERIMENTS[name] for name in ("fig4a", "fig4b", "fig5a", "table1")]
-    cells, records = distinct([cell for one in chosen for cell in one.cells(QUICK)]), {}
+    runs, records = distinct([run for one in chosen for run in one.runs(QUICK)]), {}
     told = read_json(demo[0] / "run.json")
-    for key, cell in cells.items():
-        plain = {"kind": cell.kind, "settings": dict(cell.settings), "seed": cell.seed, "seconds": 1.0}
-        method = cell.settings.get("method")
-        values = made_up.value(cell)
+    for key, run in runs.items():
+        plain = {"task": run.task, "settings": dict(run.settings), "seed": run.seed, "seconds": 1.0}
+        method = run.settings.get("method")
+        values = made_up.value(run)
         if method == "spare":
             values |= {"learned": told["learned"], "error": 9.0, "data": ["a" * 16, "b" * 16]}
-        if cell.kind == "score":
+        if run.task == "score":
             values["ranks"] = told["methods"]["graph"]["ranks"]
-        failed = method == "ensemble" and cell.seed == 2
+        failed = method == "ensemble" and run.seed == 2
         records[key] = {**plain, "error": "FitError: <b>out of luck</b>"} if failed else {**plain, "values": values}
-        store.put(cell, records[key])
-    conclude(chosen, store, cells, records)
+        store.put(run, records[key])
+    conclude(chosen, store, runs, records)
     return folder

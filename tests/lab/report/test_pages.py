@@ -16,9 +16,8 @@ import pytest
 import spare
 from spare.commands.cli import main
 from spare.lab.experiments.store import FORMAT
-from spare.lab.report.render import html
-from spare.lab.report.results import results_document
-from spare.lab.report.run import run_document
+from spare.lab.report.comparison import comparison_page
+from spare.lab.report.results import results_page
 from tests.browser import NEEDED, show
 
 DRAWN = "[...document.querySelectorAll('figure.scene')].every((one) => one.dataset.drawn === 'yes')"
@@ -64,7 +63,7 @@ def test_the_demo_ends_with_the_report_and_leaves_everything_beside_it(demo: tup
 
 
 def test_a_page_is_one_file_that_names_no_other(demo: tuple[pathlib.Path, str], results: pathlib.Path) -> None:
-    for page in ((demo[0] / "report.html").read_text(), html(results_document(results))):
+    for page in ((demo[0] / "report.html").read_text(), results_page(results).html()):
         assert len(page) < 1_000_000
         assert all(link.startswith(('"data:', '"#')) for link in re.findall(r"\b(?:src|href)=(.{6})", page))
         assert "@import" not in page
@@ -98,13 +97,12 @@ def test_what_the_demo_s_page_tells(demo: tuple[pathlib.Path, str]) -> None:
         held = [one for one in scene["objects"] if one["expected"] is not None]
         assert held
         assert all(np.linalg.eigvalsh(np.array(one["covariance"])).min() > 0 for one in held)
-        assert all(len(frame) == len(scene["moving"]) for frame in scene["frames"])
     for one in record["methods"].values():
         assert sum(one["ranks"]) > 0
 
 
 def test_what_the_results_page_tells(results: pathlib.Path) -> None:
-    page = html(results_document(results))
+    page = results_page(results).html()
     found = json.loads((results / "claims.json").read_text())
     for claims in found["claims"].values():
         for claim in claims:
@@ -151,16 +149,16 @@ def test_a_page_in_a_browser(
 
 
 def test_a_model_and_data_of_any_domain(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without geometry, transitions are told in words."""
-    from spare.lab.worlds import queue as toy
+    """Objects without a place are described in words."""
+    from spare.lab.worlds import flights
 
-    data = toy.generate(60, 0)
-    spare.Model(toy.domain, [], np.full(len(toy.domain.dynamic), 0.01)).save(tmp_path / "model.spare")
-    data.save(tmp_path / "queue.parquet")
-    assert main(["report", str(tmp_path / "model.spare"), str(tmp_path / "queue.parquet")]) == 0
+    spare.Model(flights.domain, [], np.full(len(flights.domain.dynamic), 0.01)).save(tmp_path / "model.spare")
+    flights.generate(60, 0).save(tmp_path / "flights.parquet")
+    files = [str(tmp_path / name) for name in ("model.spare", "flights.parquet")]
+    assert main(["report", *files, "--domain", "spare.lab.worlds.flights:domain"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    for text in ("A model of queue", "no rule applies", "transition 0", "this model", "expected to stay"):
+    for text in ("A model of flights", "no rule applies", "hold(flight ", "this model", "predicted to stay"):
         assert text in page
     assert "<canvas" not in page
 
@@ -187,13 +185,13 @@ def test_folders_that_hold_no_report(
         (run.replace(f'"format": {FORMAT}', '"format": 7'), "format 7"),
         (run.replace('"quick"', '"huge"'), "size 'huge'"),
         (run[:20], "half written"),
-        ('{"format": 3, "kind": "run"}', "format 3"),
-        ('{"format": 1, "kind": "run"}', "not the record of a run"),
+        ('{"format": 3, "kind": "comparison"}', "format 3"),
+        ('{"format": 1, "kind": "comparison"}', "not the record of a comparison"),
     ):
         (copy / "run.json").write_text(text)
         assert says in refused([str(copy)], capsys)
     (copy / "run.json").write_text(run)
-    one = next(path for path in sorted((copy / "cells").iterdir()) if "diagonals" in path.read_text())
+    one = next(path for path in sorted((copy / "runs").iterdir()) if "diagonals" in path.read_text())
     whole = one.read_text()
     for text, says in ((whole[:50], "half written"), (whole.replace('"shells"', '"other"'), "damaged or of another")):
         one.write_text(text)
@@ -214,8 +212,8 @@ def test_hostile_records_stay_text(demo: tuple[pathlib.Path, str]) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     record["title"] = record["learned"]["rules"] = evil
     record["learned"]["scenes"][0]["title"] = record["learned"]["scenes"][0]["objects"][0]["name"] = evil
-    record["learned"]["search"][0]["rounds"][0]["explored"][0]["list"] = evil
+    record["learned"]["search"][0]["rounds"][0]["explored"][0]["gamma"] = evil
     record["learned"]["diagram"] = f"<svg xmlns='http://www.w3.org/2000/svg'>{evil}</svg>"
-    page = html(run_document(demo[0], record))
+    page = comparison_page(demo[0], record).html()
     assert "<script>alert" not in page
     assert "<img src=x" not in page

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spare.lab.worlds import flights
-from spare.learning.bindings import Pointing
+from spare.learning.bindings import Bindings
 
 QUIET = np.zeros((3, 2))
 
@@ -53,14 +53,14 @@ def test_delays_are_never_negative_and_a_hold_shortens_none() -> None:
 def test_who_waits_is_reached_by_references() -> None:
     """Everyone affected is found from the held flight by steps of `next` and `connections`."""
     data = flights.generate(150, 1)
-    pointing, reached = Pointing(data, 1), np.zeros(len(data.values), bool)
+    bindings, reached = Bindings(data, data.domain.actions[0].name), np.zeros(len(data.values), bool)
     reached[data.offsets[:-1] + data.objects[:, 0]] = True
     slots = [0]
     for _ in range(4):
         slots = [(name, (slot,)) for slot in slots for name in ("next", "connections")]
         for slot in slots:
-            reached |= pointing.mask(slot)
+            reached |= bindings.mask(slot)
     moved = flights.moved(data)
     assert (reached | ~moved).all()
-    both = np.add.reduceat(moved & pointing.mask(("connections", (0,))), data.offsets[:-1]) > 0
+    both = np.add.reduceat(moved & bindings.mask(("connections", (0,))), data.offsets[:-1]) > 0
     assert 0.02 < both.mean() < 0.5

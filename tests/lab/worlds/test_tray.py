@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spare.lab.worlds import tray
-from spare.learning.bindings import Pointing
+from spare.learning.bindings import Bindings
 
 
 def stepped(distance: float, acceleration: float, frictions: list[float], steps: int = 8_000) -> list[float]:
@@ -37,12 +37,12 @@ def test_the_slip_is_that_of_friction(frictions: list[float]) -> None:
 
 def test_what_stands_on_the_tray_goes_along_and_nothing_else() -> None:
     data = tray.generate(120, 4)
-    pointing = Pointing(data, 1)
-    on = pointing.mask(("on*", (0,)))
+    bindings = Bindings(data, data.domain.actions[0].name)
+    on = bindings.mask(("on*", (0,)))
     target = np.zeros(len(on), bool)
     target[data.offsets[:-1] + data.objects[:, 0]] = True
     np.testing.assert_array_equal(tray.moved(data), on | target)
-    second = on & ~pointing.mask(("on", (0,)))
+    second = on & ~bindings.mask(("on", (0,)))
     assert second.any()
     way = data.next_values[:, :2] - data.values[:, :2]
     first = np.repeat(way[target], data.counts, axis=0)

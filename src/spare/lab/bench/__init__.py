@@ -1,1 +1,1 @@
-"""Benchmarks behind `spare bench`: each file has `run` (numbers out) and `show` (tables for people)."""
+"""Benchmarks behind `spare bench`, a module for each: `run` (numbers out) and `show` (tables for people)."""

@@ -12,24 +12,32 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spare.data.experience import Experience
+from spare.lab.worlds import push
+from spare.learning.dataset import Dataset
+from spare.learning.em import EM
+from spare.learning.fit import Task, make_dataset, prepare
+from spare.learning.many import learn_rules
+from spare.learning.mixing import Mixing
+from spare.learning.presets import PRESETS
+from spare.learning.problems import capacity_for
+from spare.learning.threads import cores
+from spare.learning.train import Plan, fit_jobs, fit_predictors
 
-def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
-    """Seconds per iteration by way of training, their ratios, and what warm starts cost and bring."""
-    from spare.lab.worlds import push
-    from spare.learning.threads import cores
 
+def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds per iteration by way of training, their ratios, and the seconds and likelihood of warm starts."""
     samples, rounds = (150, 1) if quick else (900, 5)
-    _say(quiet, f"generating {samples + samples // 3} pushes")
+    say(f"generating {samples + samples // 3} pushes")
     data = push.generate(samples + samples // 3, stack=(2, 3, 4), seed=seed, jobs=cores())
     case = Case.make(data[:samples], data[samples:], seed, quick)
-    _say(quiet, "compiling")
+    say("compiling")
     compiling = case.one_by_one()
     compiling -= case.one_by_one()
     ways: dict[str, Callable[[], float]] = {
@@ -40,10 +48,10 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
-        _say(quiet, f"measuring, round {number + 1} of {rounds}")
+        say(f"measuring, round {number + 1} of {rounds}")
         for name, way in ways.items():
             times[name].append(way() / case.iterations)
-    _say(quiet, "warm starts")
+    say("warm starts")
     warm = [[case.learn(warm=flag) for flag in (False, True)] for _ in range(2)][-1]  # the first time compiles
     whole, loop = (np.array(times[name]) for name in ("an EM iteration", "its trainings, one after another"))
     return {
@@ -60,11 +68,6 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
     }
 
 
-def _say(quiet: bool, text: str) -> None:
-    if not quiet:
-        print(text, file=sys.stderr, flush=True)
-
-
 class Run(NamedTuple):
     """Seconds of each iteration of EM, and every batch it trained."""
 
@@ -76,42 +79,35 @@ class Run(NamedTuple):
 class Case:
     """EM on one data set, ready to run in different ways; `batches` is what one run of it trained."""
 
-    extractor: Any
-    plan: Any
+    dataset: Dataset
+    plan: Plan
     start: np.ndarray
-    held_out: Any
+    held_out: Experience
     iterations: int
     batches: list[list[Any]] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def make(cls, data: Any, held_out: Any, seed: int, quick: bool) -> Case:
+    def make(cls, data: Experience, held_out: Experience, seed: int, quick: bool) -> Case:
         """Memberships of 0.8 with the height's own rule; short searches; one run to see what is trained."""
-        from spare.learning.fit import Task, make_extractor, prepare
-        from spare.learning.presets import PRESETS
-
         preset = PRESETS["paper"]
         training = dataclasses.replace(preset.training, epochs=2 if quick else preset.training.epochs)
         search = dataclasses.replace(preset.search, max_references=2 if quick else 3)
         preset = dataclasses.replace(preset, training=training, search=search)
         seen, _ = prepare(data.domain, data)
-        extractor = make_extractor(seen, "push", preset)
-        plan = Task(preset, seed).plan(seen, extractor)
+        dataset = make_dataset(seen, "push", preset)
+        plan = Task(preset, seed).plan(seen, dataset)
         heights = np.asarray(data.info["height"])
         start = np.where(heights[:, None] == np.array([2, 3, 4]), 0.8, 0.1)
-        case = cls(extractor, plan, start, held_out, 2 if quick else 4)
+        case = cls(dataset, plan, start, held_out, 2 if quick else 4)
         case.batches = case.run().batches
         return case
 
-    def mixing(self, warm: bool = False) -> Any:
+    def mixing(self, warm: bool = False) -> Mixing:
         """Three rules, a fixed number of iterations, no polish."""
-        from spare.learning.mixing import Mixing
-
         return Mixing(3, iterations=self.iterations, tolerance=0.0, polish=0, searches=0, warm=warm)
 
     def run(self) -> Run:
         """EM without its start: seconds of every iteration (trainings, votes, E-step), and what it trained."""
-        from spare.learning.em import EM
-
         batches: list[list[Any]] = []
 
         class Watched(EM):
@@ -119,36 +115,29 @@ class Case:
                 batches.append(list(jobs))
                 return super().train(jobs)
 
-        em = Watched(self.extractor, self.plan, self.mixing(), start=self.start)
+        em = Watched(self.dataset, self.plan, self.mixing(), start=self.start)
         history = em.run(em.starts()[0])[2]
         return Run([step.seconds for step in history[1:]], batches)
 
     def learn(self, *, warm: bool) -> dict[str, float]:
         """{seconds: mean per iteration, held_out: nats per transition of the learned model}."""
-        from spare.learning.many import learn_rules
-
-        result = learn_rules(self.extractor, self.plan, self.mixing(warm), start=self.start)
+        result = learn_rules(self.dataset, self.plan, self.mixing(warm), start=self.start)
         seconds = float(np.mean([step.seconds for step in result.history[1:]]))
         return {"seconds": seconds, "held_out": float(result.model.log_prob(self.held_out).mean())}
 
     def at_once(self, threads: int | None) -> float:
         """Seconds for all recorded trainings, batch by batch."""
-        from spare.learning.train import fit_jobs
-
         begin = time.perf_counter()
         for jobs in self.batches:
-            fit_jobs(self.extractor, jobs, threads)
+            fit_jobs(self.dataset, jobs, threads)
         return time.perf_counter() - begin
 
     def one_by_one(self) -> float:
         """Seconds for the same trainings in a loop, each padded to its own shape only."""
-        from spare.learning.problems import capacity_for
-        from spare.learning.train import fit_predictors
-
         begin = time.perf_counter()
         for pair, plan in (job for jobs in self.batches for job in jobs):
-            capacity = capacity_for(self.extractor, len(pair[0]))
-            fit_predictors(self.extractor, [pair], dataclasses.replace(plan, capacity=capacity))
+            capacity = capacity_for(self.dataset, len(pair[0]))
+            fit_predictors(self.dataset, [pair], dataclasses.replace(plan, capacity=capacity))
         return time.perf_counter() - begin
 
 

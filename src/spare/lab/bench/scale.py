@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -17,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from spare.data.experience import Experience
+from spare.lab.worlds import queue as toy
+
 FOLLOWERS = 2
 
 
-def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
+def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
     """{"one_state": rows, "batch": rates}; sizes stop at 10,000 when quick."""
     sizes = [10, 100, 1_000, 10_000] + ([] if quick else [100_000])
     rows = []
     for size in sizes:
-        if not quiet:
-            print(f"measuring one state of {size:,} objects ...", file=sys.stderr)
+        say(f"measuring one state of {size:,} objects ...")
         code = f"from spare.lab.bench.scale import measure; measure({size}, {seed})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         rows.append(json.loads(done.stdout))
@@ -35,8 +38,6 @@ def run(*, quick: bool, seed: int, quiet: bool) -> dict[str, Any]:
 
 def measure(size: int, seed: int) -> None:
     """Print one size's seconds (median of repeats, after compiling) and the process's peak memory, as JSON."""
-    from spare.lab.worlds import queue as toy
-
     data = toy.generate(1, seed, followers=FOLLOWERS, lines=max(1, size // 10), longest=10)
     row = _resize(data, size)
     model = toy.true_model(FOLLOWERS)
@@ -48,30 +49,14 @@ def measure(size: int, seed: int) -> None:
     print(json.dumps({"objects": size, "log_prob_s": log_prob, "predict_s": predict, "peak_mb": round(peak, 1)}))
 
 
-def _resize(data: Any, size: int) -> Any:
-    """The same transition with exactly `size` objects: bystanders far away are added, or the last ones dropped."""
-    from spare.data.experience import Experience
-
-    values, after = data.values, data.next_values
-    if len(values) < size:
-        extra = np.repeat(values[:1], size - len(values), axis=0)
-        extra[:, 1] = -1000 - 3 * np.arange(len(extra))
-        values, after = np.concatenate([values, extra]), np.concatenate([after, extra])
-    else:
-        keep = np.unique(np.concatenate([_chain(data), np.arange(len(values))[: size - FOLLOWERS - 1]]))[:size]
-        return Experience.from_arrays(
-            data.domain,
-            values=values[keep],
-            next_values=after[keep],
-            offsets=np.array([0, len(keep)]),
-            action=np.array([0]),
-            objects=np.searchsorted(keep, data.objects),
-            parameters=data.parameters,
-        )
+def _resize(data: Experience, size: int) -> Experience:
+    """The same transition with `size` objects: bystanders far away are added."""
+    bystanders = np.repeat(data.values[:1], size - len(data.values), axis=0)
+    bystanders[:, 1] = -1000 - 3 * np.arange(len(bystanders))
     return Experience.from_arrays(
         data.domain,
-        values=values,
-        next_values=after,
+        values=np.concatenate([data.values, bystanders]),
+        next_values=np.concatenate([data.next_values, bystanders]),
         offsets=np.array([0, size]),
         action=data.action,
         objects=data.objects,
@@ -79,19 +64,7 @@ def _resize(data: Any, size: int) -> Any:
     )
 
 
-def _chain(data: Any) -> np.ndarray:
-    """The target and its followers, by a plain search."""
-    from spare.lab.bench.plain import _behind
-
-    state, chain = data.states[0].values.tolist(), [int(data.objects[0, 0])]
-    for _ in range(FOLLOWERS):
-        found = _behind(state, chain[-1])
-        assert found is not None
-        chain.append(found)
-    return np.array(chain)
-
-
-def _median(call: Callable[[], Any], repeats: int) -> float:
+def _median(call: Callable[[], object], repeats: int) -> float:
     call()
     seconds = []
     for _ in range(repeats):
@@ -103,14 +76,11 @@ def _median(call: Callable[[], Any], repeats: int) -> float:
 
 def _batch(samples: int, seed: int) -> dict[str, Any]:
     """Transitions per second of the model and of plain Python on the same data, which must agree."""
-    from spare.lab.bench.plain import log_prob
-    from spare.lab.worlds import queue as toy
-
     data = toy.generate(samples, seed, followers=FOLLOWERS)
     model = toy.true_model(FOLLOWERS)
     seconds = _median(lambda: model.log_prob(data), 5)
     start = time.perf_counter()
-    plain = np.array(log_prob(data, FOLLOWERS))
+    plain = np.array(plain_log_prob(data, FOLLOWERS))
     plain_seconds = time.perf_counter() - start
     return {
         "transitions": samples,
@@ -120,6 +90,48 @@ def _batch(samples: int, seed: int) -> dict[str, Any]:
         "ratio": plain_seconds / seconds,
         "largest_difference": float(np.abs(model.log_prob(data) - plain).max()),
     }
+
+
+def plain_log_prob(experience: Experience, followers: int) -> list[float]:
+    """log p(s' | s, a) of `toy.true_model(followers)` in plain Python floats and loops, one transition at a time."""
+    result = []
+    for i in range(len(experience)):
+        state = experience.states[i].values.tolist()
+        after = experience.next_states[i].values.tolist()
+        result.append(_one(state, after, int(experience.objects[i, 0]), float(experience.parameters[i, 0]), followers))
+    return result
+
+
+def _one(state: list[list[float]], after: list[list[float]], target: int, d: float, followers: int) -> float:
+    chain = [target]
+    for _ in range(followers):
+        found = _behind(state, chain[-1])
+        if found is None:
+            chain = []
+            break
+        chain.append(found)
+    total = 0.0
+    for o, (before, then) in enumerate(zip(state, after, strict=True)):
+        if o in chain:
+            k = chain.index(o)
+            total += _normal(then[0], before[0] + toy.FOLLOW[k] * d, toy.NOISE[k])
+            total += _normal(then[1], before[1], toy.NOISE[k] / 2)
+        else:
+            total += _normal(then[0], before[0], toy.REST) + _normal(then[1], before[1], toy.REST)
+    return total
+
+
+def _behind(state: list[list[float]], who: int) -> int | None:
+    best, found = math.inf, None
+    for o, (x, y, _) in enumerate(state):
+        gap = state[who][0] - x
+        if o != who and gap > 0 and abs(y - state[who][1]) < toy.LINE_GAP / 2 and gap < best:
+            best, found = gap, o
+    return found
+
+
+def _normal(value: float, mean: float, deviation: float) -> float:
+    return -0.5 * (((value - mean) / deviation) ** 2 + math.log(2 * math.pi * deviation**2))
 
 
 def show(result: dict[str, Any]) -> None:

@@ -1,11 +1,11 @@
-"""Claims: statements about an experiment, each computed from its cells, with an interval and a verdict.
+"""Claims: statements about an experiment, each computed from its runs, with an interval and a verdict.
 
 Medians are used for the flat network, whose likelihood has outliers of thousands of nats.
 
 holds            the whole 95 % interval is on the side that the claim says
 does not hold    the whole interval is on the other side
 not decided      it is on both: this many runs, or runs of this size, do not tell
-no numbers       a cell that the claim needs is missing or failed
+no numbers       a run that the claim needs is missing or failed
 """
 
 from __future__ import annotations
@@ -15,45 +15,24 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from spare.lab.experiments.statistics import Estimate, median_of, over_runs, share
+from spare.lab.experiments.statistics import UNKNOWN, Estimate, median_of, over_runs, share
 
+Source = Literal["paper", "ours"]
 Verdict = Literal["holds", "does not hold", "not decided", "no numbers"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """One statement with what was found.
+class Statement:
+    """What a claim says, before there are numbers.
 
-    says: the claim in words; source: the paper, or ours where the paper makes no such statement; quantity: what was
-    estimated; bound: what the claim asks of it, as in "> 0".
+    says: the claim in words; quantity: what is estimated; source: the paper, or ours where the paper makes no such
+    statement.
     """
 
     name: str
     says: str
     quantity: str
-    bound: str
-    estimate: Estimate
-    verdict: Verdict
-    source: Literal["paper", "ours"] = "paper"
-    note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; limits that do not exist are None."""
-        plain = dataclasses.asdict(self)
-        numbers = self.estimate._asdict()
-        plain["estimate"] = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
-        return plain
-
-
-@dataclasses.dataclass(frozen=True)
-class Statement:
-    """What a claim says, before there are numbers."""
-
-    name: str
-    says: str
-    quantity: str
-    source: Literal["paper", "ours"] = "paper"
-    note: str = ""
+    source: Source = "paper"
 
     def above(self, values: Sequence[float], bound: float = 0.0, *, typical: bool = False) -> Claim:
         """The mean of `values` over runs, or with `typical` their median, is greater than `bound`."""
@@ -83,13 +62,43 @@ class Statement:
         return self._claim("every run", found, _side(all(outcomes), not all(outcomes), found))
 
     def _claim(self, bound: str, found: Estimate, verdict: Verdict) -> Claim:
-        return Claim(self.name, self.says, self.quantity, bound, found, verdict, self.source, self.note)
+        return Claim(self.name, self.says, self.quantity, self.source, bound, found, verdict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim(Statement):
+    """One statement with what was found; bound: what the claim asks of the estimate, as in "> 0"."""
+
+    bound: str = ""
+    estimate: Estimate = UNKNOWN
+    verdict: Verdict = "no numbers"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; limits that do not exist are None."""
+        numbers = self.estimate._asdict()
+        plain = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+        return {**dataclasses.asdict(self), "estimate": plain}
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What was found: claims by experiment, runs that failed and why, processor seconds and number of all runs."""
+
+    claims: dict[str, list[Claim]]
+    failed: dict[str, str]
+    seconds: float
+    runs: int
 
 
 def _side(yes: bool, no: bool, found: Estimate) -> Verdict:
     if math.isnan(found.mean):
         return "no numbers"
     return "holds" if yes else "does not hold" if no else "not decided"
+
+
+def whose(method: str) -> Source:
+    """Whether a statement about a method is the paper's, which has these two learners, or ours."""
+    return "paper" if method in ("spare-paper", "flat") else "ours"
 
 
 def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:

@@ -1,7 +1,7 @@
-"""Cells on a Dask cluster: the same tasks as on local workers, sent to a scheduler that somebody else runs.
+"""Runs on a Dask cluster: the same tasks as on local workers, sent to a scheduler that somebody else runs.
 
 joblib's own Dask backend is not used, since it waits forever for a task whose workers die (joblib 1.6, Dask 2026.8); a
-future of Dask's client says so. Workers need SPARE and the push extra; data that they do not see they simulate.
+future of Dask's client says so. Workers need SPARE with its extra `lab`; data that they do not see they simulate.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ import contextlib
 import socket
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spare.errors import UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 PATIENCE = 5.0
 """Seconds to wait for the scheduler to answer, and again for a first worker."""
 PORT = 8786
-"""Where Dask's schedulers listen unless told otherwise."""
+"""Where Dask's schedulers listen by default."""
 GREETING = 1 << 20
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Client]:
     """A client of the cluster; a sentence if there is none."""
     try:
         import dask.config
@@ -61,7 +64,7 @@ def _reached(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc}" if parts.port else f"{full.rstrip('/')}:{PORT}"
 
 
-def each(client: Any, task: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any, str]]:
+def each(client: Client, task: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any, str]]:
     """(number of the call, result, why there is none) as calls finish, the first ones started first.
 
     A call whose workers die again and again has no result; one that raises raises here.
@@ -75,10 +78,10 @@ def each(client: Any, task: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
             try:
                 yield number, future.result(), ""
             except KilledWorker as error:
-                yield number, None, f"workers died ({type(error).__name__}); this cell did not finish"
+                yield number, None, f"workers died ({type(error).__name__}); this run did not finish"
             except (CancelledError, OSError) as error:
                 raise UsageError(
-                    f"the cluster went away ({_reason(error)}); finished cells are kept: run again to go on"
+                    f"the cluster went away ({_reason(error)}); run the same command to continue"
                 ) from error
     finally:
         client.cancel(list(futures), force=True)
@@ -93,7 +96,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's own log lines are for operators of the cluster; what goes wrong is told here."""
+    """Dask's own log lines are for operators of the cluster; what goes wrong is said here."""
     import logging
 
     log = logging.getLogger("distributed")

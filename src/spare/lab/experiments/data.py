@@ -20,7 +20,7 @@ TEST_SEEDS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Dataset:
+class PushData:
     """`samples` pushes of stacks of these heights (with these shares) among `extra` other blocks.
 
     `table` is the side of the table in m, where it is not the usual one.
@@ -64,19 +64,19 @@ class Dataset:
         return self.make()
 
 
-def stacks(extra: int, seed: int, samples: int, height: int = 3) -> Dataset:
+def stacks(extra: int, seed: int, samples: int, height: int = 3) -> PushData:
     """Training pushes of stacks of one height."""
-    return Dataset((height,), (1.0,), extra, seed, samples)
+    return PushData((height,), (1.0,), extra, seed, samples)
 
 
-def unseen(one: Dataset, samples: int) -> Dataset:
+def unseen(one: PushData, samples: int) -> PushData:
     """Test pushes of the same kind."""
     return dataclasses.replace(one, seed=TEST_SEEDS + one.seed, samples=samples)
 
 
-def missing(wanted: Iterable[Dataset], folder: pathlib.Path) -> list[Dataset]:
+def missing(wanted: Iterable[PushData], folder: pathlib.Path) -> list[PushData]:
     """The longest of each family that the folder does not have yet, in order of name."""
-    longest: dict[str, Dataset] = {}
+    longest: dict[str, PushData] = {}
     for one in wanted:
         if one.family not in longest or one.samples > longest[one.family].samples:
             longest[one.family] = one

@@ -8,28 +8,17 @@ import io
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spare.io.atomic import replacing
+from spare.lab.experiments.methods import COLOURS
 from spare.lab.experiments.statistics import Estimate
 from spare.names import tabled
 
-COLOURS = {
-    "spare": "#0b6e4f",
-    "spare-paper": "#3fa34d",
-    "oracle": "#8cc68f",
-    "flat": "#c1440e",
-    "flat-none": "#e08e45",
-    "flat-stack": "#8f2d0a",
-    "ensemble": "#e0a458",
-    "ensemble-none": "#f0cf9c",
-    "ensemble-stack": "#a8681b",
-    "graph": "#2b59c3",
-    "graph-frame": "#7aa0e8",
-    "no-change": "#8a8a8a",
-    "noise": "#202020",
-}
-"""One colour per method in every figure."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 FEWEST = 4
 """Runs below which no band is drawn: Student's interval of two or three hides the chart. The CSV has it anyhow."""
 CYCLE = ("#0b6e4f", "#2b59c3", "#c1440e", "#7b4ea3", "#b8860b", "#8a8a8a")
@@ -74,31 +63,46 @@ class Picture:
 
     def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write <name>.png, .svg and .csv; the paths."""
-        figure = self._draw()
-        paths = _write(figure, folder, self.name)
-        head, *rows = self.rows()
-        return [*paths, _csv(folder / f"{self.name}.csv", head, rows)]
+        return _write(self._draw(), folder, self.name, self.csv())
 
-    def rows(self) -> list[list[Any]]:
-        """The numbers as a table, its head first; limits that do not exist are empty."""
+    def csv(self) -> str:
+        """All numbers; limits that do not exist are empty."""
         head = ["curve", self.x, "mean", "low", "high", "runs"]
-        return [head] + [
+        rows = [
             [curve.label, x, *(one if math.isfinite(one) else "" for one in point[:3]), point.runs]
             for curve in self.curves
             for x, point in zip(curve.x, curve.y, strict=True)
         ]
+        return _csv([head, *rows])
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """(every x as text, a row of text for each curve: its label, then its estimate at each x)."""
+        every = sorted({x for curve in self.curves for x in curve.x})
+        rows = []
+        for curve in self.curves:
+            known = dict(zip(curve.x, curve.y, strict=True))
+            rows.append([curve.label, *(known[x].short() if x in known else "" for x in every)])
+        return [f"{x:,}" for x in every], rows
+
+    def caption(self) -> str:
+        """What the table shows."""
+        return f"{self.y}, by {self.x}" + (f"; {self.right}" if self.right else "")
+
+    def colour(self, k: int) -> str:
+        """The colour of the k-th curve."""
+        return COLOURS.get(self.curves[k].key, CYCLE[k % len(CYCLE)])
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """What the left and the right axis show."""
         sides = [[curve for curve in self.curves if curve.right == right] for right in (False, True)]
         return self._limits(sides[0]), self._limits(sides[1])
 
-    def _draw(self) -> Any:
+    def _draw(self) -> Figure:
         figure, axes = _blank()
         second = axes.twinx() if self.right else None
         for k, curve in enumerate(self.curves):
             side = second if curve.right and second is not None else axes
-            _line(side, curve, self.band(curve), CYCLE[k % len(CYCLE)])
+            _line(side, curve, self.band(curve), self.colour(k))
         axes.set_title(self.title, loc="left", fontsize=12, fontweight="bold")
         axes.set_xlabel(self.x)
         axes.set_ylabel(self.y)
@@ -176,16 +180,16 @@ class Grid:
                     colour = "white" if value > 0.7 else "black"
                     axes.text(j, i, f"{value:.3f}", ha="center", va="center", color=colour)
         figure.suptitle(self.title, x=0.02, ha="left", fontsize=12, fontweight="bold")
-        paths = _write(figure, folder, self.name)
         rows = [
             [row, column, *(one if math.isfinite(one) else "" for one in self.cells[i][j][:3]), self.paper[i][j]]
             for i, row in enumerate(self.rows)
             for j, column in enumerate(self.columns)
         ]
-        return [*paths, _csv(folder / f"{self.name}.csv", ["cluster", "stack", "mean", "low", "high", "paper"], rows)]
+        head = ["cluster", "stack", "mean", "low", "high", "paper"]
+        return _write(figure, folder, self.name, _csv([head, *rows]))
 
 
-def _blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.4, 4.4)) -> tuple[Any, Any]:
+def _blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.4, 4.4)) -> tuple[Figure, Any]:
     """A figure and its axes, made without touching global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -199,8 +203,7 @@ def _blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.4, 4.
     return figure, axes
 
 
-def _line(axes: Any, curve: Curve, band: list[tuple[float, float, float]], colour: str) -> None:
-    colour = COLOURS.get(curve.key, colour)
+def _line(axes: Axes, curve: Curve, band: list[tuple[float, float, float]], colour: str) -> None:
     known = [(x, one) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean)]
     x = [at for at, _ in known]
     style = "--" if curve.dashed else "-"
@@ -211,24 +214,20 @@ def _line(axes: Any, curve: Curve, band: list[tuple[float, float, float]], colou
         axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _write(figure: Any, folder: pathlib.Path, name: str) -> list[pathlib.Path]:
+def _write(figure: Figure, folder: pathlib.Path, name: str, numbers: str) -> list[pathlib.Path]:
     import matplotlib
 
-    paths = []
-    for kind in ("png", "svg"):
-        path = folder / f"{name}.{kind}"
-        metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "svg", "csv")]
+    for path, metadata in zip(paths, ({"Software": None}, {"Date": None, "Creator": None}), strict=False):
         # Names inside an SVG are random, unless salted: the same numbers shall give the same file.
         with replacing(path) as target, matplotlib.rc_context({"svg.hashsalt": name}):
-            figure.savefig(target, format=kind, dpi=160, metadata=metadata, facecolor="white")
-        paths.append(path)
+            figure.savefig(target, format=path.suffix[1:], dpi=160, metadata=metadata, facecolor="white")
+    with replacing(paths[-1]) as target:
+        target.write_text(numbers, "utf-8")
     return paths
 
 
-def _csv(path: pathlib.Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> pathlib.Path:
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([tabled(one) for one in row] for row in (header, *rows))
-    with replacing(path) as target:
-        target.write_text(text.getvalue(), "utf-8")
-    return path
+    csv.writer(text, lineterminator="\n").writerows([tabled(one) for one in row] for row in rows)
+    return text.getvalue()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from spare.data.experience import Experience
 from spare.errors import UsageError, one_of
@@ -14,6 +17,23 @@ from spare.lab.baselines.simple import no_change, oracle_references
 from spare.language.references import Pointer, Shell
 from spare.learning.fit import FitResult, fit
 from spare.learning.presets import PRESETS, Preset, Training
+from spare.model.model import TransitionModel
+
+
+class Scored(TransitionModel, Protocol):
+    """A transition model that also gives means, and densities of single values; every method learns one."""
+
+    def mean(self, experience: Experience) -> np.ndarray:
+        """E[s'] for each transition, in the layout of `experience.next_values`."""
+        ...
+
+    def log_prob_values(self, experience: Experience) -> np.ndarray:
+        """The log density of each changeable value alone, (total, Q)."""
+        ...
+
+
+Learner = Callable[[Experience, int, float], FitResult | Scored]
+"""(data, seed, effort) -> what was learned."""
 
 STACK = Shell(1, (Pointer("above", (0,)), Pointer("above", (1,))))
 """above(target), above(above(target)): what a push of a stack of three moves."""
@@ -41,23 +61,23 @@ def preset(name: str, effort: float) -> Preset:
     return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search, final=final)
 
 
-def _rules(name: str) -> Callable[..., Any]:
+def _rules(name: str) -> Learner:
     def learn(data: Experience, seed: int, effort: float) -> FitResult:
         return fit(data.domain, data, seed=seed, preset=preset(name, effort), threads=1)
 
     return learn
 
 
-def _flat(base: FlatSettings, order: str) -> Callable[..., Any]:
-    def learn(data: Experience, seed: int, effort: float) -> Any:
+def _flat(base: FlatSettings, order: str) -> Learner:
+    def learn(data: Experience, seed: int, effort: float) -> Scored:
         settings = dataclasses.replace(base, order=order, training=shorter(base.training, effort))
         return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
 
     return learn
 
 
-def _graph(framed: bool) -> Callable[..., Any]:
-    def learn(data: Experience, seed: int, effort: float) -> Any:
+def _graph(framed: bool) -> Learner:
+    def learn(data: Experience, seed: int, effort: float) -> Scored:
         settings = GraphSettings(framed=framed, members=MEMBERS if effort >= 1 else 1)
         settings = dataclasses.replace(settings, steps=max(settings.check_every, round(effort * settings.steps)))
         return fit_graph(data.domain, data, seed=seed, settings=settings, threads=1)
@@ -65,59 +85,56 @@ def _graph(framed: bool) -> Callable[..., Any]:
     return learn
 
 
-def _still(data: Experience, seed: int, effort: float) -> Any:
+def _still(data: Experience, seed: int, effort: float) -> Scored:
     return no_change(data.domain, data)
 
 
-def _oracle(data: Experience, seed: int, effort: float) -> Any:
+def _oracle(data: Experience, seed: int, effort: float) -> Scored:
     return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("default", effort), threads=1)
 
 
-METHODS: dict[str, Callable[..., Any]] = {
-    "spare": _rules("default"),
-    "spare-paper": _rules("paper"),
-    "flat": _flat(PAPER, "xtheny"),
-    "flat-none": _flat(PAPER, "none"),
-    "flat-stack": _flat(PAPER, "stack"),
-    "ensemble": _flat(PETS, "xtheny"),
-    "ensemble-none": _flat(PETS, "none"),
-    "ensemble-stack": _flat(PETS, "stack"),
-    "graph": _graph(framed=False),
-    "graph-frame": _graph(framed=True),
-    "no-change": _still,
-    "oracle": _oracle,
-}
+class Method(NamedTuple):
+    """A learner, and how figures show it."""
 
+    label: str
+    colour: str
+    learn: Learner
+
+
+METHODS = {
+    "spare": Method("SPARE", "#0b6e4f", _rules("default")),
+    "spare-paper": Method("SPARE, as in the paper", "#3fa34d", _rules("paper")),
+    "flat": Method("flat network", "#c1440e", _flat(PAPER, "xtheny")),
+    "flat-none": Method("flat, random order", "#e08e45", _flat(PAPER, "none")),
+    "flat-stack": Method("flat, stack first", "#8f2d0a", _flat(PAPER, "stack")),
+    "ensemble": Method("flat ensemble (PETS)", "#e0a458", _flat(PETS, "xtheny")),
+    "ensemble-none": Method("flat ensemble, random order", "#f0cf9c", _flat(PETS, "none")),
+    "ensemble-stack": Method("flat ensemble, stack first", "#a8681b", _flat(PETS, "stack")),
+    "graph": Method("graph network", "#2b59c3", _graph(framed=False)),
+    "graph-frame": Method("graph network, action's frame", "#7aa0e8", _graph(framed=True)),
+    "no-change": Method("nothing moves", "#8a8a8a", _still),
+    "oracle": Method("SPARE, true lists given", "#8cc68f", _oracle),
+}
+LABELS = {name: method.label for name, method in METHODS.items()} | {"noise": "the simulator's noise"}
+COLOURS = {name: method.colour for name, method in METHODS.items()} | {"noise": "#202020"}
+"""One colour per method in every figure."""
 WILD = ("flat", "flat-none", "flat-stack")
 """Methods with outliers of thousands of nats: claims about them are about medians."""
 
-LABELS = {
-    "spare": "SPARE",
-    "spare-paper": "SPARE, as in the paper",
-    "flat": "flat network",
-    "flat-none": "flat, random order",
-    "flat-stack": "flat, stack first",
-    "ensemble": "flat ensemble (PETS)",
-    "ensemble-none": "flat ensemble, random order",
-    "ensemble-stack": "flat ensemble, stack first",
-    "graph": "graph network",
-    "graph-frame": "graph network, action's frame",
-    "no-change": "nothing moves",
-    "oracle": "SPARE, true lists given",
-    "noise": "the simulator's noise",
-}
-
 
 class Learned(NamedTuple):
-    """A transition model; `how` it was found, where there was a search."""
+    """A transition model; `how` it was found, where there was a search; seconds that learning took."""
 
-    model: Any
+    model: Scored
     how: FitResult | None
+    seconds: float
 
 
 def learn(method: str, data: Experience, seed: int, effort: float = 1.0) -> Learned:
     """What the method of that name makes of the data."""
     if method not in METHODS:
         raise UsageError(one_of("method", method, METHODS))
-    found = METHODS[method](data, seed, effort)
-    return Learned(found.model, found) if isinstance(found, FitResult) else Learned(found, None)
+    begin = time.perf_counter()
+    found = METHODS[method].learn(data, seed, effort)
+    model, how = (found.model, found) if isinstance(found, FitResult) else (found, None)
+    return Learned(model, how, time.perf_counter() - begin)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 from spare.io.atomic import replacing
 from spare.lab.experiments.catalogue import BEYOND, EXPERIMENTS
-from spare.lab.experiments.cells import Size
-from spare.lab.experiments.claims import Claim
+from spare.lab.experiments.claims import Claim, Summary
 from spare.lab.experiments.experiment import Experiment
 from spare.lab.experiments.figures import Grid, Picture
-from spare.lab.experiments.statistics import Estimate
+from spare.lab.experiments.runs import Size
 from spare.names import shown
-
-if TYPE_CHECKING:
-    from spare.lab.experiments.runner import Summary
-
 
 PLURAL = {
     "holds": "hold",
@@ -32,7 +26,7 @@ PLURAL = {
 def write_page(
     path: pathlib.Path,
     experiments: Sequence[Experiment],
-    pictures: dict[str, list[Any]],
+    pictures: Mapping[str, Sequence[Picture | Grid]],
     summary: Summary,
     size: Size,
 ) -> None:
@@ -41,14 +35,16 @@ def write_page(
         target.write_text(page(experiments, pictures, summary, size), "utf-8")
 
 
-def page(experiments: Sequence[Experiment], pictures: dict[str, list[Any]], summary: Summary, size: Size) -> str:
+def page(
+    experiments: Sequence[Experiment], pictures: Mapping[str, Sequence[Picture | Grid]], summary: Summary, size: Size
+) -> str:
     """The page as Markdown."""
     papers = any(one.name not in BEYOND for one in experiments)
-    title = "The paper's experiments, made again" if papers else "How many samples it takes"
+    title = "The paper's experiments, reproduced" if papers else "How many samples are needed"
     lines = [f"# {title}", "", *_head(experiments, summary, size)]
     lines += ["", "## Claims", "", *_tally(summary), "", *_claims([c for v in summary.claims.values() for c in v])]
     if summary.failed:
-        lines += ["", "## Cells that failed", ""]
+        lines += ["", "## Runs that failed", ""]
         lines += [f"- {escape(shown(f'{name}: {reason}'), quote=False)}" for name, reason in summary.failed.items()]
     for one in experiments:
         paper = [f"**The paper.** {one.paper}", ""] if one.name not in BEYOND else []
@@ -85,7 +81,7 @@ def _head(experiments: Sequence[Experiment], summary: Summary, size: Size) -> li
     lines += [
         "",
         f"{runs}. All likelihoods are true nats, every variance "
-        f"includes the square of 1 mm, intervals are 95 % over runs. {summary.cells} cells took "
+        f"includes the square of 1 mm, intervals are 95 % over runs. {summary.runs} runs took "
         f"{summary.seconds / 60:.0f} minutes of processor time in all, the simulation of data not counted.",
     ]
     return lines
@@ -101,7 +97,7 @@ def _tally(summary: Summary) -> list[str]:
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:
-    lines = ["| claim | whose | what was measured | asked | found | verdict |", "|---|---|---|---|---|---|"]
+    lines = ["| claim | source | what was measured | required | found | verdict |", "|---|---|---|---|---|---|"]
     for one in claims:
         verdict = one.verdict if one.verdict == "holds" else f"**{one.verdict}**"
         found = "-" if math.isnan(one.estimate.mean) else str(one.estimate)
@@ -109,30 +105,17 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
     return lines
 
 
-def _cell(one: Estimate) -> str:
-    if math.isnan(one.mean):
-        return "-"
-    if not math.isfinite(one.low) or one.low == one.high:
-        return f"{one.mean:.2f}"
-    return f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
-
-
 def _table(picture: Picture) -> list[str]:
     """Curves as rows, x as columns."""
-    every = sorted({x for curve in picture.curves for x in curve.x})
-    lines = [f"*{picture.name}: {picture.y}, by {picture.x}" + (f"; {picture.right}*" if picture.right else "*"), ""]
-    lines += ["| |" + "".join(f" {x:,} |" for x in every), "|---" * (len(every) + 1) + "|"]
-    for curve in picture.curves:
-        known = dict(zip(curve.x, curve.y, strict=True))
-        cells = [_cell(known[x]) if x in known else "" for x in every]
-        lines.append(f"| {curve.label} | " + " | ".join(cells) + " |")
-    return lines
+    every, rows = picture.table()
+    lines = [f"*{picture.name}: {picture.caption()}*", "", "| |" + "".join(f" {x} |" for x in every)]
+    return [*lines, "|---" * (len(every) + 1) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _grid(grid: Grid) -> list[str]:
     """Ours, and the paper's number in parentheses."""
     lines = [f"*{grid.name}: here (the paper)*", "", "| | " + " | ".join(grid.columns) + " |", "|---|---|---|---|"]
     for i, row in enumerate(grid.rows):
-        cells = [f"{_cell(grid.cells[i][j])} ({grid.paper[i][j]:.3f})" for j in range(len(grid.columns))]
+        cells = [f"{grid.cells[i][j].short()} ({grid.paper[i][j]:.3f})" for j in range(len(grid.columns))]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return lines

@@ -1,13 +1,16 @@
-"""A few unseen pushes for a report to draw: what stood where, what was expected, what happened, who was pointed at.
+"""Transitions as plain values that a page can draw in 3-D, or tell in words where a domain has no geometry.
 
-Lengths are in m, rounded to 0.1 mm. A scene is
+A domain can be drawn if its objects have the properties x and y. Their height above the ground is z (of the centre) or
+base (of the underside); width, length and height make a box, radius makes a cylinder. A scene is
 
-    title, explained     a line, and the prediction in words
-    objects              name, role (target, stack, extra), size, pose before; expected centre and covariance or None
-    frames, moving       poses of the `moving` objects at even times from before to after
-    gripper              its size, its heading and where it is at each frame (None when it is gone)
-    push                 start and end of the push that was asked for
-    arrows               (from object, to object, reference), as the rule that fired points
+    title, explained   a line; with a model, its prediction in words
+    objects            name, role (acted, moved, other), round, size, centre before and after; for objects that the
+                       model predicts, the expected centre and its covariance
+    floor              height of the ground
+    arrow              start and end of the action where it has a frame with a point, else None
+    references         (from object, to object, reference), as the rules that fire point
+
+Lengths are rounded to five digits.
 """
 
 from __future__ import annotations
@@ -17,109 +20,141 @@ from typing import Any
 
 import numpy as np
 
-from spare.data.experience import Experience
-from spare.errors import DataError
-from spare.lab.worlds.push.engines import GRIPPER, STEP
-from spare.lab.worlds.push.episode import CHUNK, speeds
-from spare.lab.worlds.push.figures import Scenario, describe, representative, simulate_again
-from spare.lab.worlds.push.generation import settings_of
-from spare.lab.worlds.push.scene import draw
+from spare.data.experience import Experience, Transition
+from spare.language.domain import Domain
+from spare.model.evaluation import moved_rows
 from spare.model.explain import Prediction
 from spare.model.model import Model
 
-FRAMES = 28
 DRAWS = 200
 """Draws from which the covariance of an expected position is estimated."""
+SMALL = 0.04
+"""Side of an object of unknown size, as a share of the scene."""
+
+VISIBLE = 0.05
+"""An object counts as moved if it goes more than this share of the longest way in the scene."""
 
 
-def scenes(model: Model, data: Experience, count: int = 3) -> list[dict[str, Any]]:
-    """`count` pushes of the data, from little motion to much; none if this engine plays them otherwise."""
-    chosen = representative(data, count)
-    drawn = _draws(model, data, chosen)
-    try:
-        return [_scene(model, data, index, drawn[k]) for k, index in enumerate(chosen)]
-    except DataError:
-        return []
+def drawable(domain: Domain) -> bool:
+    """Whether objects of the domain have a place."""
+    return {"x", "y"} <= {*domain.property_names}
+
+
+def representative(data: Experience, count: int) -> list[int]:
+    """Indices of `count` transitions: evenly spaced by the largest change of a value, the most lively first."""
+    data = data.resolved()[0]
+    change = np.abs(data.next_values - data.values)[:, list(data.domain.dynamic)] / data.domain.resolutions
+    ranked = np.argsort(-np.maximum.reduceat(change.max(axis=1), data.offsets[:-1]), kind="stable")
+    count = min(count, len(data))
+    return ranked[((np.arange(count) + 0.5) / count * len(data)).astype(int)].tolist()
+
+
+def scenes(data: Experience, chosen: Sequence[int], model: Model | None = None) -> list[dict[str, Any]]:
+    """The chosen transitions, with what the model predicts if there is one."""
+    data = data.resolved()[0] if model is None else data.with_domain(model.domain)
+    drawn = _draws(model, data, chosen) if model is not None and drawable(data.domain) else None
+    found = []
+    for k, index in enumerate(chosen):
+        one, prediction = data[index], None
+        scene: dict[str, Any] = {"title": _title(data.domain, one, index), "explained": None}
+        if model is not None:
+            prediction = model.predict(one.state, one.action)
+            scene["explained"] = prediction.explain(one.next_state)
+        if drawable(data.domain):
+            scene |= _geometry(data[index : index + 1], prediction, None if drawn is None else drawn[k])
+        found.append(scene)
+    return found
+
+
+def _title(domain: Domain, one: Transition, index: int) -> str:
+    """`#7  push(target 0; xg 0.12, d 0.1)`."""
+    action = domain.action(one.action.action)
+    roles = [f"{role} {name}" for role, name in zip(action.objects, one.action.objects, strict=True)]
+    given = [f"{name} {value:.3g}" for name, value in zip(action.parameters, one.action.parameters, strict=True)]
+    return f"#{index}  {action.name}({', '.join(roles)}{'; ' * bool(given)}{', '.join(given)})"
 
 
 def _draws(model: Model, data: Experience, chosen: Sequence[int]) -> list[np.ndarray]:
-    """(draws, objects, 3) positions after each chosen action; all are drawn, in the shape that is compiled already."""
-    rows = [slice(data.offsets[index], data.offsets[index + 1]) for index in chosen]
-    every = [[drawn[part, :3] for part in rows] for drawn in (model.sample(data, k) for k in range(DRAWS))]
-    return [np.stack(part).astype(np.float64) for part in zip(*every, strict=True)]
+    """(draws, objects, P): next states drawn for each chosen transition."""
+    repeated = data[np.repeat(np.asarray(chosen, np.int64), DRAWS)]
+    parts = np.split(model.sample(repeated, 0), repeated.offsets[DRAWS:-1:DRAWS])
+    return [part.reshape(DRAWS, -1, part.shape[-1]).astype(np.float64) for part in parts]
 
 
-def _scene(model: Model, data: Experience, index: int, drawn: np.ndarray) -> dict[str, Any]:
-    scenario, info = simulate_again(data, index), data[index].info
-    order = draw(settings_of(data), info["index"], info["attempt"]).order
-    expected = model.predict(data.states[index], data.actions[index])
-    outcome = scenario.outcome
-    roles = ["target", *["stack"] * (scenario.scene.stack - 1)]
-    roles += ["extra"] * (len(scenario.scene) - scenario.scene.stack)
+def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray | None) -> dict[str, Any]:
+    """The fields of the one transition in `data` that are drawn."""
+    state, values = data.states[0], data.values.astype(np.float64)
+    round_, sizes = _sizes(data.domain, values)
+    before, after = (_centres(data.domain, part, sizes) for part in (values, data.next_values))
+    way = np.linalg.norm(after - before, axis=1)
+    roles = np.where(moved_rows(data) & (way > VISIBLE * way.max()), "moved", "other")
+    roles[data.objects[0][data.objects[0] >= 0]] = "acted"
     objects = []
-    for i, k in enumerate(order):
-        held = bool(expected.predicted[i])
-        objects.append(
-            {
-                "name": str(expected.state.ids[i]),
-                "role": roles[k],
-                "size": _plain(scenario.scene.sizes[k]),
-                "pose": _plain(outcome.before[k]),
-                "expected": _plain(expected.mean[i, :3]) if held else None,
-                "covariance": [_plain(row, 9) for row in np.cov(drawn[:, i].T)] if held else None,
-            }
-        )
-    step = np.abs(outcome.after[:, :3] - outcome.before[:, :3]).max(axis=1)
-    moving = [i for i, k in enumerate(order) if step[k] > 5e-4]
-    push, heading = scenario.push, scenario.heading
-    along = push.d * np.array([np.cos(heading), np.sin(heading), 0.0])
-    start = np.array([push.xg, push.yg, push.zg])
-    poses, gripper = _frames(scenario, order[moving])
+    for i, name in enumerate(state.ids):
+        one = {"name": str(name), "role": str(roles[i]), "round": round_, "expected": None, "covariance": None}
+        one |= {"size": _plain(sizes[i]), "before": _plain(before[i]), "after": _plain(after[i])}
+        if prediction is not None and drawn is not None and prediction.predicted[i]:
+            one["expected"] = _plain(_centres(data.domain, prediction.mean, sizes)[i])
+            spread = np.cov(_centres(data.domain, drawn, sizes)[:, i].T)
+            one["covariance"] = [_plain(row, 12) for row in spread]
+        objects.append(one)
     return {
-        "title": describe(scenario),
-        "explained": expected.explain(data.next_states[index]),
         "objects": objects,
-        "moving": moving,
-        "frames": poses,
-        "gripper": gripper,
-        "push": [_plain(start), _plain(start + along)],
-        "arrows": _arrows(expected),
+        "floor": round(float((before[:, 2] - sizes[:, 2] / 2).min()), 5),
+        "arrow": _arrow(data),
+        "references": [] if prediction is None else _references(prediction),
     }
 
 
-def _frames(scenario: Scenario, rows: np.ndarray) -> tuple[list[Any], dict[str, Any]]:
-    """Poses of the rows, and the gripper, at `FRAMES` times; the last is the end."""
-    executed = scenario.outcome.executed
-    heading = executed.heading(scenario.outcome.before[0])
-    travelled = np.concatenate([[0.0], np.cumsum(speeds(executed.d)) * CHUNK * STEP])
-    pushing = [poses for phase, poses in scenario.frames if phase == "push"]
-    resting = [poses for phase, poses in scenario.frames if phase == "rest"]
-    every = [scenario.outcome.before, *pushing, *resting, scenario.outcome.after]
-    chosen = np.unique(np.linspace(0, len(every) - 1, FRAMES).round().astype(int))
-    along = np.array([np.cos(heading), np.sin(heading), 0.0])
-    start = np.array([executed.xg, executed.yg, executed.zg])
-    places = [_plain(start + travelled[k] * along) if k <= len(pushing) else None for k in chosen]
-    poses = [[_plain(every[k][row]) for row in rows] for k in chosen]
-    return poses, {"size": _plain(GRIPPER), "heading": round(float(heading), 4), "places": places}
+def _sizes(domain: Domain, values: np.ndarray) -> tuple[bool, np.ndarray]:
+    """(whether objects are round, (N, 3) their sizes along x, y and z)."""
+    names = domain.property_names
+    column = {name: values[:, k] for k, name in enumerate(names)}
+    small = np.full(len(values), SMALL * max(np.ptp(column["x"]), np.ptp(column["y"]), 1e-6))
+    if "radius" in column:
+        column |= {"width": 2 * column["radius"], "length": 2 * column["radius"]}
+    found = [column.get(name, small) for name in ("width", "length", "height")]
+    return "width" not in names, np.stack(found, axis=1)
 
 
-def _arrows(expected: Prediction) -> list[list[Any]]:
-    """From each argument's objects to what a reference of the firing rule finds."""
+def _centres(domain: Domain, values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(..., N, 3) centres of objects."""
+    names = domain.property_names
+    x, y = (values[..., names.index(name)] for name in ("x", "y"))
+    if "z" in names:
+        return np.stack([x, y, values[..., names.index("z")]], axis=-1)
+    base = values[..., names.index("base")] if "base" in names else np.zeros_like(x)
+    return np.stack([x, y, base + sizes[:, 2] / 2], axis=-1)
+
+
+def _arrow(data: Experience) -> list[list[float]] | None:
+    """Between the frame's origin and the first point among the parameters, along the frame's heading."""
+    action = data.domain.actions[data.action[0]]
+    points = [] if action.frame is None else [one for one in action.frame.positions if one[0] in action.parameters]
+    if not points:
+        return None
+    roles, given = data.values[data.objects[:, : len(action.objects)]], data.parameters[:, : len(action.parameters)]
+    pose = data.domain.poses(action, roles, given)
+    point = [float(given[0, action.parameters.index(name)]) for name in points[0]]
+    origin, point = pose.origin[0], np.array([*point, *pose.origin[0][len(point) :]])
+    heading = np.array([np.cos(pose.heading[0]), np.sin(pose.heading[0])])
+    ends = (origin, point) if (point - origin)[:2] @ heading > 0 else (point, origin)
+    return [_plain(end) for end in ends]
+
+
+def _references(prediction: Prediction) -> list[list[Any]]:
+    """From each argument's objects to what a reference of a firing rule finds."""
     found: list[list[Any]] = []
-    for answer in expected.rules:
+    for answer in prediction.rules:
         if not answer.fires:
             continue
         shell = answer.rule.gamma
         for t, pointer in enumerate(shell):
             for slot in pointer.arguments:
-                pairs = [(a, b) for a in _held(answer.inputs[slot]) for b in _held(answer.inputs[shell.roles + t])]
-                found += [[a, b, pointer.reference] for a, b in pairs if [a, b, pointer.reference] not in found]
-    return found
+                start, end = (np.flatnonzero(answer.inputs[k]).tolist() for k in (slot, shell.roles + t))
+                found += [[a, b, pointer.reference] for a in start for b in end]
+    return [one for k, one in enumerate(found) if one not in found[:k]]
 
 
-def _held(mask: np.ndarray) -> list[int]:
-    return [int(i) for i in np.flatnonzero(mask)]
-
-
-def _plain(values: Sequence[float] | np.ndarray, digits: int = 4) -> list[float]:
+def _plain(values: Sequence[float] | np.ndarray, digits: int = 5) -> list[float]:
     return [round(float(value), digits) for value in values]

@@ -1,4 +1,4 @@
-"""Cells that learn with one method and score it on unseen pushes."""
+"""Runs that learn with one method and score it on unseen pushes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from spare.data.experience import Experience, concatenate
-from spare.lab.experiments.data import Dataset, stacks, unseen
-from spare.lab.experiments.learned import learned, ranks_by_property
-from spare.lab.experiments.methods import learn
-from spare.lab.experiments.scenes import scenes
+from spare.lab.experiments.data import PushData, stacks, unseen
+from spare.lab.experiments.learned import describe, ranks_by_property
+from spare.lab.experiments.methods import Scored, learn
+from spare.lab.experiments.scenes import representative, scenes
 from spare.lab.worlds import push
-from spare.learning.bindings import Pointing
+from spare.learning.bindings import Bindings
 from spare.model.model import Model
 
 
-def score_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
-    """(training, test) data of a score cell."""
+def score_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
+    """(training, test) data of a run."""
     train = stacks(settings["extra"], seed, settings["samples"], settings.get("height", 3))
     return [train, unseen(train, settings["test"])]
 
@@ -32,19 +32,19 @@ def score(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     `learned.py`), with a few pushes to draw in the first run of ours.
     """
     train, test = (one.load(folder) for one in score_data(settings, seed))
-    model, how = learn(settings["method"], train, seed, settings["effort"])
+    model, how, _ = learn(settings["method"], train, seed, settings["effort"])
     result = scores(model, test)
     by_property = ranks_by_property(model, test, push.stack_mask(test))
     result |= {"ranks": np.sum([*by_property.values()], axis=0).tolist(), "ranks_by_property": by_property}
     result["data"] = [train.fingerprint, test.fingerprint]
     if how is not None:
-        result["learned"] = learned(how)
+        result["learned"] = describe(how.model, how.history)
         if seed == 0 and settings["method"] == "spare":
-            result["learned"]["scenes"] = scenes(model, test)
+            result["learned"]["scenes"] = scenes(test, representative(test, 3), how.model)
     return result
 
 
-def scores(model: Any, test: Experience) -> dict[str, Any]:
+def scores(model: Scored, test: Experience) -> dict[str, Any]:
     """Nats per value of the stack, of the others, of all; per transition; for rules, what they point at.
 
     Those are of each value alone, and `each` of the stack for every push; joint: of all values of a stack together,
@@ -73,32 +73,9 @@ def scores(model: Any, test: Experience) -> dict[str, Any]:
 def covers(model: Model, test: Experience) -> float:
     """The share of transitions in which the first rule's output slots hold exactly the blocks of the stack."""
     rule = model.rules[0]
-    pointing = Pointing(test.with_domain(model.domain), rule.delta.roles)
-    wrong = pointing.masks(rule.delta).any(axis=0) != push.stack_mask(test)
+    bindings = Bindings(test.with_domain(model.domain), rule.action)
+    wrong = bindings.masks(rule.delta).any(axis=0) != push.stack_mask(test)
     return float(1.0 - np.maximum.reduceat(wrong, test.offsets[:-1]).mean())
-
-
-def mixed_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
-    """Training data for every number of extra blocks, then test data for each."""
-    trains = [stacks(extra, seed, settings["samples"]) for extra in settings["extras"]]
-    return [*trains, *(unseen(one, settings["test"]) for one in trains)]
-
-
-def mixed(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
-    """One method trained on pushes with all numbers of extra blocks together, tested on each."""
-    return _across(settings, seed, folder, (mixed_data(settings, seed), settings["extras"]))
-
-
-def _across(
-    settings: Mapping[str, Any], seed: int, folder: pathlib.Path, data: tuple[list[Dataset], list[int]]
-) -> dict[str, Any]:
-    """Trained on the first of these data sets together, tested on each of the rest, which have so many extra blocks."""
-    (sets, tested), half = data, len(settings["extras"])
-    loaded = [one.load(folder) for one in sets]
-    joined = concatenate(loaded[:half]).shuffle(seed)
-    model, _ = learn(settings["method"], joined, seed, settings["effort"])
-    found = {str(extra): scores(model, test) for extra, test in zip(tested, loaded[half:], strict=True)}
-    return {"by_extra": found, "samples": len(joined)}
 
 
 ROOMY = 3.0
@@ -107,19 +84,23 @@ CROWDED = 20
 """From so many extra blocks on the table is that large."""
 
 
-def clutter_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
-    """Training data for every number of extra blocks, then test data for those to be tested."""
+def across_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
+    """Training data for every number in `extras`, then test data for every number in `tested`."""
     tests = [unseen(stacks(extra, seed, 1), settings["test"]) for extra in settings["tested"]]
     tests = [dataclasses.replace(one, table=ROOMY) if one.extra >= CROWDED else one for one in tests]
     return [*(stacks(extra, seed, settings["samples"]) for extra in settings["extras"]), *tests]
 
 
-def clutter(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
-    """One method trained among few extra blocks, tested among other numbers of them."""
-    return _across(settings, seed, folder, (clutter_data(settings, seed), settings["tested"]))
+def across(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[str, Any]:
+    """One method trained on pushes with several numbers of extra blocks together, tested on each of `tested`."""
+    loaded = [one.load(folder) for one in across_data(settings, seed)]
+    joined = concatenate(loaded[: len(settings["extras"])]).shuffle(seed)
+    model = learn(settings["method"], joined, seed, settings["effort"]).model
+    tests = zip(settings["tested"], loaded[len(settings["extras"]) :], strict=True)
+    return {"by_extra": {str(extra): scores(model, test) for extra, test in tests}, "samples": len(joined)}
 
 
-def noise_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
+def noise_data(settings: Mapping[str, Any], seed: int) -> list[PushData]:
     """The pushes that are simulated again and again."""
     return [unseen(stacks(settings["extra"], seed, 1), settings["test"])]
 

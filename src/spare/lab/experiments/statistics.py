@@ -24,6 +24,17 @@ class Estimate(NamedTuple):
             return f"{self.mean:.3g} ({self.runs} run{'s' * (self.runs != 1)})"
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
+    def short(self) -> str:
+        """`4.35 ± 0.02`, without an interval where there is none; `-` without numbers."""
+        if math.isnan(self.mean):
+            return "-"
+        wide = math.isfinite(self.low) and self.low != self.high
+        return f"{self.mean:.2f}" + (f" ± {(self.high - self.low) / 2:.2f}" if wide else "")
+
+
+UNKNOWN = Estimate(math.nan, -math.inf, math.inf, 0)
+"""The estimate from no runs."""
+
 
 def over_runs(values: Sequence[float]) -> Estimate:
     """mean ± t s / sqrt(n): Student's interval over independent runs."""
@@ -42,7 +53,7 @@ def share(successes: int, count: int) -> Estimate:
     from scipy.stats import norm
 
     if not count:
-        return Estimate(math.nan, -math.inf, math.inf, 0)
+        return UNKNOWN
     z = float(norm.ppf(0.5 + LEVEL / 2))
     rate, wide = successes / count, z * z / count
     middle = (rate + wide / 2) / (1 + wide)

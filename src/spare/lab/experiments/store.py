@@ -1,9 +1,9 @@
-"""The results folder: one file per finished cell, whole or not there, so that an interrupted run goes on.
+"""The results folder: one file per finished run, whole or not there, so that interrupted experiments go on.
 
 lock                 held by the `spare reproduce` that is at work
-run.json             version and size of the run that the folder belongs to; when and with what it was begun
-cells/<key>.json     kind, settings, seed, seconds, and the values (or the error) of one cell
-data/                push data that cells share
+run.json             version and size that the folder belongs to; when and with what it was begun
+runs/<key>.json      task, settings, seed, seconds, and the values (or the error) of one run
+data/                push data that runs share
 figures/             PNG, SVG and CSV of every figure and table
 claims.json          every claim with its numbers, interval and verdict
 reproduction.md      all of it as one page
@@ -26,10 +26,11 @@ from spare.errors import FileError
 from spare.io import strictjson, tensors
 from spare.io.atomic import replacing
 from spare.io.locks import LOCK, TORN, hold
-from spare.lab.experiments.cells import Cell, Size
+from spare.lab.experiments.runs import Run, Size
 
-FORMAT = 2
-"""Goes up whenever cells of an older code must not be mixed with new ones."""
+FORMAT = 1
+"""Goes up whenever runs of an older code must not be mixed with new ones."""
+PARTS = ("runs", "data", "figures")
 LARGEST_RECORD = 1 << 26
 
 
@@ -65,6 +66,7 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, size: Size) -> None:
         self.folder, self.size = folder, size
+        self.runs, self.data, self.figures = (folder / name for name in PARTS)
         if folder.exists() and not folder.is_dir():
             raise FileError(f"{folder}: this is a file; give the name of a folder for results")
         path = folder / "run.json"
@@ -73,10 +75,9 @@ class Store:
         elif folder.is_dir() and any(not _fresh(one) for one in folder.iterdir()):
             raise FileError(f"{folder}: the folder has files that are not results; choose an empty one")
         else:
-            for part in (folder, self.cells, self.data, self.figures):
-                _make(part)
+            _make(folder)
             write_json(path, {**identity(size), **circumstances()})
-        for part in (self.cells, self.data, self.figures):
+        for part in (self.runs, self.data, self.figures):
             _make(part)
 
     def _check(self, path: pathlib.Path) -> None:
@@ -97,34 +98,19 @@ class Store:
         finally:
             os.close(lock)
 
-    @property
-    def cells(self) -> pathlib.Path:
-        """Finished cells."""
-        return self.folder / "cells"
-
-    @property
-    def data(self) -> pathlib.Path:
-        """Push data."""
-        return self.folder / "data"
-
-    @property
-    def figures(self) -> pathlib.Path:
-        """Pictures and the numbers in them."""
-        return self.folder / "figures"
-
-    def get(self, cell: Cell) -> dict[str, Any] | None:
-        """The record of a cell that was finished or failed, or None."""
-        path = self.cells / f"{cell.key}.json"
+    def get(self, run: Run) -> dict[str, Any] | None:
+        """The record of a run that was finished or failed, or None."""
+        path = self.runs / f"{run.key}.json"
         if not path.is_file():
             return None
         record = read_json(path)
-        if record.get("kind") != cell.kind or ("values" in record) == ("error" in record):
-            raise FileError(f"{path}: this is not the record of a cell; delete the file to compute it again")
+        if record.get("task") != run.task or ("values" in record) == ("error" in record):
+            raise FileError(f"{path}: this is not the record of a run; delete the file to compute it again")
         return record
 
-    def put(self, cell: Cell, record: dict[str, Any]) -> None:
+    def put(self, run: Run, record: dict[str, Any]) -> None:
         """Keep a record."""
-        write_json(self.cells / f"{cell.key}.json", record)
+        write_json(self.runs / f"{run.key}.json", record)
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
@@ -147,7 +133,7 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 def _fresh(path: pathlib.Path) -> bool:
     """Whether a run that was killed before it wrote run.json left this."""
-    if path.name in ("cells", "data", "figures"):
+    if path.name in PARTS:
         return path.is_dir() and not any(path.iterdir())
     return path.name == LOCK or re.fullmatch(TORN, path.name) is not None
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spare.data.experience import Experience
-from spare.lab.experiments.cells import Cell, Size
-from spare.lab.experiments.claims import Claim, Statement, differences
-from spare.lab.experiments.data import TEST_SEEDS, Dataset
-from spare.lab.experiments.experiment import Experiment, Results
-from spare.lab.experiments.figures import Curve, Grid, Picture
+from spare.lab.experiments.claims import Claim, Statement
+from spare.lab.experiments.data import TEST_SEEDS
+from spare.lab.experiments.experiment import NONE, Experiment, Results, seeded
+from spare.lab.experiments.figures import Curve, Picture
 from spare.lab.experiments.methods import LABELS, learn
+from spare.lab.experiments.runs import Run, Size
 from spare.lab.worlds.catalogue import WORLDS
 from spare.model.model import Model
 
@@ -29,11 +29,6 @@ SLACK = 0.05
 PARTS = {"moved": "affected objects", "all": "all objects"}
 BELOW = 4.0
 """Curves that are so many nats below the noise are cut off."""
-
-
-def no_data(settings: Mapping[str, Any], seed: int) -> list[Dataset]:
-    """Nothing from the results folder: a cell makes its own data in a second or two."""
-    return []
 
 
 def _data(settings: Mapping[str, Any], seed: int, samples: int) -> Experience:
@@ -66,7 +61,7 @@ def noise(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
 
 
 def _counts(size: Size) -> tuple[int, ...]:
-    return (100, 1000) if size.effort >= 1 else (100,)
+    return (100, 1000) if size.whole else (100,)
 
 
 def _rivals(world: str) -> tuple[str, ...]:
@@ -74,19 +69,19 @@ def _rivals(world: str) -> tuple[str, ...]:
     return (*RIVALS, "graph-frame") if framed else RIVALS
 
 
-def _of(size: Size, world: str, method: str, samples: int) -> list[Cell]:
+def _of(size: Size, world: str, method: str, samples: int) -> list[Run]:
     settings = {"world": world, "method": method, "samples": samples, "test": size.test, "effort": size.effort}
-    return [Cell("world", settings, seed) for seed in range(size.seeds)]
+    return seeded("world", settings, size.seeds)
 
 
-def _noise(size: Size, world: str) -> list[Cell]:
+def _noise(size: Size, world: str) -> list[Run]:
     settings = {"world": world, "replayed": min(size.test, 2 * size.replayed), "repeats": 5 * size.repeats}
-    return [Cell("world-noise", settings, seed) for seed in range(min(2, size.seeds))]
+    return seeded("world-noise", settings, min(2, size.seeds))
 
 
-def cells(size: Size) -> list[Cell]:
+def _runs(size: Size) -> list[Run]:
     """Every method in every world from every number of transitions, and the worlds' noise."""
-    found: list[Cell] = []
+    found: list[Run] = []
     for world in WORLDS:
         found += _noise(size, world)
         for method in ("spare", *_rivals(world)):
@@ -95,32 +90,25 @@ def cells(size: Size) -> list[Cell]:
     return found
 
 
-def pictures(results: Results) -> list[Picture | Grid]:
-    """For each world, the likelihood of affected objects and of all by number of transitions."""
-    size, found = results.size, []
-    for world in WORLDS:
-        for part, label in PARTS.items():
-            curves = []
-            for method in ("spare", *_rivals(world)):
-                y = [results.estimate(_of(size, world, method, n), lambda one, p=part: one[p]) for n in _counts(size)]
-                curves.append(Curve(LABELS[method], _counts(size), tuple(y), method))
-            level = results.estimate(_noise(size, world), lambda one, p=part: one[p])
-            curves.append(Curve.level("the world's noise", _counts(size), level))
-            found.append(
-                Picture(
-                    f"worlds-{world}-{part}",
-                    f"The world {world}",
-                    "training transitions",
-                    f"nats per value of {label}",
-                    tuple(curves),
-                    logarithmic=True,
-                    floor=level.mean - BELOW if level.runs else None,
-                )
-            )
-    return found
+def _picture(results: Results, world: str, part: str) -> Picture:
+    size, counts = results.size, _counts(results.size)
+    curves = [
+        results.curve(LABELS[name], counts, lambda n, name=name: _of(size, world, name, n), part, name)
+        for name in ("spare", *_rivals(world))
+    ]
+    level = results.estimate(_noise(size, world), part)
+    return Picture(
+        f"worlds-{world}-{part}",
+        f"The world {world}",
+        "training transitions",
+        f"nats per value of {PARTS[part]}",
+        (*curves, Curve.level("the world's noise", counts, level)),
+        logarithmic=True,
+        floor=level.mean - BELOW if level.runs else None,
+    )
 
 
-def claims(results: Results) -> list[Claim]:
+def _claims(results: Results) -> list[Claim]:
     """At least as good as each rival, in each world, from each number of transitions, for affected objects and all."""
     return [
         _claim(results, world, samples, rival, part)
@@ -132,23 +120,25 @@ def claims(results: Results) -> list[Claim]:
 
 
 def _claim(results: Results, world: str, samples: int, rival: str, part: str) -> Claim:
-    sides = [results.over(_of(results.size, world, m, samples), lambda one: one[part]) for m in ("spare", rival)]
+    mine, theirs = (_of(results.size, world, method, samples) for method in ("spare", rival))
     return Statement(
         f"worlds.{world}-{samples}-{rival}-{part}",
         f"World {world}, {samples:,} transitions, {PARTS[part]}: SPARE is at least as good as {LABELS[rival]}",
         f"nats per value of {PARTS[part]}: spare - {rival}",
         "ours",
-    ).above(differences(*sides), -SLACK, typical=rival == "flat")  # now and then a flat network is far too sure
+    ).above(
+        results.apart(mine, theirs, part), -SLACK, typical=rival == "flat"
+    )  # now and then a flat network is overconfident
 
 
-EXPERIMENT = Experiment(
+WORLDS_EXPERIMENT = Experiment(
     "worlds",
     "Worlds of other kinds",
-    "The paper has no such experiment.",
+    NONE,
     "Trays that carry what stands on them, billiard balls, flights with connections (`spare.lab.worlds`). All "
     "learn from the same transitions. Every state of a world has the same number of "
     "objects, since the flat network needs that. `At least as good` allows for 0.05 nats per value.",
-    cells,
-    pictures,
-    claims,
+    _runs,
+    lambda results: [_picture(results, world, part) for world in WORLDS for part in PARTS],
+    _claims,
 )

@@ -1,8 +1,7 @@
-"""One HTML page about a run, made from result files alone: no model is loaded, nothing is computed again.
+"""One HTML page about results or a model, made from files alone: no model is loaded, nothing is computed again.
 
-document.py     what a page is made of: sections of text, tables, charts, scenes
-charts.py, histograms.py    numbers as SVG, without a colour that only one background suits
-learned.py      sections on one learned model: rules, search, calibration, transitions
-results.py, run.py          the pages of `spare reproduce` and of `spare demo`
-render.py       a document as one self-contained HTML file; page.css, viewer.js are put into it
+html.py                     parts of a page, and the page as one self-contained file with page.css and viewer.js in it
+charts.py                   numbers as SVG, in colours that suit a light and a dark page
+learned.py                  sections on one learned model: rules, search, calibration, transitions
+results.py, comparison.py   the pages of `spare reproduce` and of `spare demo`
 """

@@ -2,89 +2,84 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spare.lab.experiments.figures import COLOURS
-from spare.lab.experiments.learned import LEVELS, coverage
-from spare.lab.experiments.methods import LABELS
-from spare.lab.report.charts import Axes, Line, line_chart
-from spare.lab.report.document import (
-    Block,
-    Cell,
-    Chart,
-    Code,
-    Diagram,
-    Fold,
-    Key,
-    Mark,
-    Paragraph,
-    Row,
-    Scene,
-    Section,
-    Table,
-)
-from spare.lab.report.histograms import rank_histogram, search_chart
-from spare.names import tabled
+from spare.lab.experiments.comparison import calibration
+from spare.lab.experiments.figures import Picture
+from spare.lab.experiments.methods import COLOURS, LABELS
+from spare.lab.report import html
+from spare.lab.report.charts import line_chart, rank_histogram, search_chart
+from spare.lab.report.html import Cell, Key, Section
 
 MOVES = {"start": "empty", "grow": "longer", "drop": "shorter", "replace": "changed"}
 """Lists that a round tried, compared with what had been kept."""
 
 
+def chart(picture: Picture, note: str = "") -> str:
+    """A picture for the page, with its legend and its numbers."""
+    keys = [Key(curve.label, picture.colour(k), curve.dashed) for k, curve in enumerate(picture.curves)]
+    title = picture.title + ", close up" * picture.name.endswith("-near")
+    return html.figure(line_chart(picture), title, note, keys, {f"{picture.name}.csv": picture.csv()})
+
+
 def rules_section(record: Mapping[str, Any], about: str) -> Section:
     """The rules in words and as a diagram."""
-    blocks: list[Block] = [Paragraph(about)]
+    parts = [html.paragraph(about)]
     if record.get("diagram"):
-        blocks.append(Diagram(record["diagram"], "The rules as a diagram: arrows are references, boxes what they find"))
-    blocks.append(Code(record["rules"]))
-    return Section("rules", "What was learned", tuple(blocks))
+        label = "The rules as a diagram: arrows are references, boxes what they find"
+        parts.append(html.diagram(record["diagram"], label))
+    return Section("rules", "What was learned", [*parts, html.code(record["rules"])])
 
 
 def search_section(record: Mapping[str, Any]) -> Section | None:
-    """How each action's lists were found; None if the record does not tell."""
-    blocks: list[Block] = []
+    """How each action's lists were found; None if the record does not say."""
+    parts: list[str] = []
     for search in record.get("search", []):
-        blocks += _rounds(search) if "rounds" in search else _iterations(search)
-    return Section("search", "How the search went", tuple(blocks)) if blocks else None
+        parts += _rounds(search) if "rounds" in search else _iterations(search)
+    return Section("search", "How the search went", parts) if parts else None
 
 
-def _rounds(search: Mapping[str, Any]) -> list[Block]:
+def _rounds(search: Mapping[str, Any]) -> list[str]:
     rounds: Sequence[dict[str, Any]] = search["rounds"]
-    trained = sum(c["validation"] is not None for r in rounds for c in r["explored"])
+    trained = sum(c["skipped"] is None for r in rounds for c in r["explored"])
     skipped = sum(len(r["explored"]) for r in rounds) - trained
     seconds = sum(r["seconds"] for r in rounds)
     text = (
         f"{trained} candidate lists of references were trained in {len(rounds)} rounds and {seconds:.0f} s, {skipped} "
-        f"more left out since they could bring nothing. It ended at {_shown(search['found'])}: {search['ended']}."
+        f"more skipped because they add nothing. It found {_shown(search['found'])}: {search['ended']}."
     )
-    chart = Chart(
+    every = html.figure(
         search_chart(rounds),
         "Every candidate",
         "A ring is a candidate's score on validation samples; filled: kept. Point at one to see its list.",
     )
     rows = tuple(_round(k, one) for k, one in enumerate(rounds))
     head = ("round", "tried", "best list", "validation", "gain", "p", "verdict")
-    table = Table(head, rows, many=True)
     folds = [_candidates(k, one) for k, one in enumerate(rounds) if len(one["explored"]) > 1]
-    return [Paragraph(text, f"{search['action']}."), chart, table, Fold("All candidates of all rounds", tuple(folds))]
+    about, table = html.paragraph(text, f"{search['action']}."), html.table(head, rows, cards=True)
+    return [about, every, table, html.fold("All candidates of all rounds", folds)]
 
 
-def _round(k: int, one: Mapping[str, Any]) -> tuple[Cell, ...]:
-    trained = [c for c in one["explored"] if c["validation"] is not None]
-    best = max((c["validation"] for c in trained), default=None)
-    verdict = Mark("start") if not k else Mark("kept", "good") if one["kept"] else Mark("not kept")
+def _round(k: int, one: Mapping[str, Any]) -> tuple[str | Cell, ...]:
+    trained = sum(c["skipped"] is None for c in one["explored"])
+    verdict = html.mark("start") if not k else html.mark("kept", "good") if one["kept"] else html.mark("not kept")
     tested = bool(k and trained)
     return (
         str(k),
-        f"{len(trained)} {MOVES[one['move']]}",
+        f"{trained} {MOVES[one['move']]}",
         _shown(one["best"]) if one["best"] is not None else "none",
-        "" if best is None else f"{best:.2f}",
+        _score(one["loss"]),
         f"{one['gain']:+.2f}" if tested and one["gain"] is not None else "",
         _chance(one["p_value"]) if tested and one["p_value"] is not None else "",
         verdict,
     )
+
+
+def _score(loss: float | None) -> str:
+    """Mean log p of validation samples."""
+    return "" if loss is None else f"{-loss:.2f}"
 
 
 def _shown(shell: str) -> str:
@@ -96,27 +91,28 @@ def _chance(p: float) -> str:
     return f"{p:.2g}" if p >= 1e-6 else "<1e‑6"  # a hyphen that does not break
 
 
-def _candidates(k: int, one: Mapping[str, Any]) -> Table:
-    ranked = sorted(one["explored"], key=lambda c: -(c["validation"] if c["validation"] is not None else -1e300))
+def _candidates(k: int, one: Mapping[str, Any]) -> str:
     rows = []
-    for c in ranked:
-        changes = "" if c["changes"] == c["list"] else f" changes {_shown(c['changes'])}"
-        score = c["skipped"] or f"{c['validation']:.2f} nats" if c["validation"] is not None or c["skipped"] else "-"
-        rows.append((_shown(c["list"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
-    return Table((f"round {k}: list", "validation, or why not trained", "applies to"), tuple(rows), many=True)
+    for c in sorted(one["explored"], key=lambda c: math.inf if c["loss"] is None else c["loss"]):
+        changes = "" if c["delta"] == c["gamma"] else f" changes {_shown(c['delta'])}"
+        score = c["skipped"] or (f"{_score(c['loss'])} nats" if c["loss"] is not None else "-")
+        rows.append((_shown(c["gamma"]) + changes, score, f"{c['applies']:.0%}" if not c["skipped"] else ""))
+    return html.table((f"round {k}: list", "validation, or why not trained", "applies to"), rows, cards=True)
 
 
-def _iterations(search: Mapping[str, Any]) -> list[Block]:
+def _iterations(search: Mapping[str, Any]) -> list[str]:
     rows = []
-    for k, one in enumerate(search["iterations"]):
+    for one in search["iterations"]:
+        heaviest = [next(iter(shells.items())) for shells in one["shells"]]
         rules = "; ".join(
             f"{share:.0%} of samples, {_shown(shell)} weighs {weight:.0%}"
-            for share, shell, weight in zip(one["shares"], one["lists"], one["weights"], strict=True)
+            for share, (shell, weight) in zip(one["shares"], heaviest, strict=True)
         )
-        score = "" if one["likelihood"] is None else f"{one['likelihood']:.2f}"
-        rows.append((str(k), score, rules))
-    text = "Several rules were learned together by expectation and maximisation; one row is one iteration."
-    return [Paragraph(text, f"{search['action']}."), Table(("iteration", "nats", "rules"), tuple(rows), many=True)]
+        score = "" if one["log_likelihood"] is None else f"{one['log_likelihood']:.2f}"
+        rows.append((str(one["iteration"]), score, rules))
+    text = "Several rules were learned together by EM; one row is one iteration."
+    about = html.paragraph(text, f"{search['action']}.")
+    return [about, html.table(("iteration", "nats", "rules"), rows, cards=True)]
 
 
 def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Section | None:
@@ -124,50 +120,42 @@ def calibration_section(ranks: Mapping[str, Sequence[int]], about: str) -> Secti
     known = {name: counts for name, counts in ranks.items() if sum(counts)}
     if not known:
         return None
-    lines, keys, numbers = [], [], io.StringIO()
-    writer = csv.writer(numbers, lineterminator="\n")
-    writer.writerow(["method", "level", "covered"])
-    for name, counts in known.items():
-        label, colour = LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])
-        points = tuple((float(level), 100 * coverage(counts, level / 100)) for level in LEVELS)
-        lines.append(Line(label, colour, points))
-        keys.append(Key(label, colour))
-        writer.writerows([tabled(label), level / 100, f"{covered / 100:.4f}"] for level, covered in points)
-    axes = Axes("central interval of the prediction, %", "values inside, %", (0.0, 100.0), tuple(map(float, LEVELS)))
-    chart = Chart(
-        line_chart(lines, axes, diagonal=True),
-        "How often predictions are right",
-        "On the dashed line, a 90 % interval holds what happened in 90 % of all cases; below it a model is too sure.",
-        tuple(keys),
-        ("calibration.csv", numbers.getvalue()),
-    )
+    note = "On the dashed line, a 90 % interval covers 90 % of the observations; below it a model is overconfident."
     histograms = [
-        Chart(
-            rank_histogram(counts, LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])),
-            LABELS.get(name, name),
+        html.figure(
+            rank_histogram(counts, LABELS.get(name, name), COLOURS.get(name, COLOURS["spare"])), LABELS.get(name, name)
         )
         for name, counts in known.items()
     ]
-    note = Paragraph(
-        "Where what happened ranks among the model's own draws (0 %: below all of them). Level bars: calibrated; high "
-        "at both ends: too sure; high in the middle: too careful. Values that hardly change gather in the middle, "
-        "since every variance includes the square of the resolution."
+    words = (
+        "The rank of each observed value among the model's own draws (0 %: below all of them). Level bars: calibrated; "
+        "high at both ends: overconfident; high in the middle: underconfident. Values that hardly change gather in the "
+        "middle, since every variance includes the square of the resolution."
     )
-    return Section("calibration", "Calibration", (Paragraph(about), chart, note, Row(tuple(histograms))))
+    parts = [html.paragraph(about), chart(calibration(known), note), html.paragraph(words), html.row(histograms)]
+    return Section("calibration", "Calibration", parts)
 
 
-def scenes_section(record: Mapping[str, Any]) -> Section | None:
-    """A few transitions, the one with most motion first and large."""
-    stored = list(reversed(record.get("scenes", [])))
+def scenes_section(stored: Sequence[Mapping[str, Any]], title: str = "Unseen transitions") -> Section | None:
+    """Transitions as `experiments/scenes.py` stores them, in pairs, an odd one first and large; None without any."""
     if not stored:
         return None
-    scenes = [Scene(one["title"], one["explained"], one if "objects" in one else None) for one in stored]
-    drawn = any(one.geometry is not None for one in scenes)
-    text = (
-        "Unseen transitions. Violet ellipses are where the centre of a block is expected, one and two deviations wide; "
-        "the white dot is where it is. Green arrows are the references of the rule, dashed lines where blocks stood, "
-        "the blue arrow is the push. Drag to turn; Ctrl and wheel, or + and -, to zoom."
-        if drawn
-        else "Unseen transitions, what was expected of them and what happened."
-    )
-    return Section("transitions", "Transitions it has not seen", (Paragraph(text), scenes[0], Row(tuple(scenes[1:]))))
+    odd = len(stored) % 2
+    drawn = [html.scene(one) for one in stored]
+    return Section("transitions", title, [html.paragraph(_legend(stored)), *drawn[:odd], html.row(drawn[odd:])])
+
+
+def _legend(stored: Sequence[Mapping[str, Any]]) -> str:
+    """What colours and marks mean, as far as they are there."""
+    drawn = [one for one in stored if "objects" in one]
+    if not drawn:
+        return "What was predicted, and what was observed."
+    text = "Red: the object that is acted on; yellow: other objects that moved. Dashed lines show where they stood."
+    if any(one["arrow"] for one in drawn):
+        text += " The blue arrow is the action."
+    if any(one["expected"] for scene in drawn for one in scene["objects"]):
+        text += (
+            " Violet ellipses show where the centre of an object is predicted to be, one and two standard deviations "
+            "wide; the white dot is where it was observed. Green arrows are the references of the rule."
+        )
+    return text + " Drag to turn; Ctrl and wheel, or + and -, to zoom."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import pathlib
 from collections.abc import Mapping
@@ -11,36 +9,19 @@ from typing import Any
 
 from spare.errors import FileError
 from spare.lab.experiments.catalogue import EXPERIMENTS
-from spare.lab.experiments.cells import SIZES, Size
-from spare.lab.experiments.experiment import Experiment, Results, score_cells
-from spare.lab.experiments.figures import COLOURS, CYCLE, Curve, Grid, Picture
+from spare.lab.experiments.experiment import Experiment, Results, score_runs
+from spare.lab.experiments.figures import Grid
 from spare.lab.experiments.methods import METHODS
+from spare.lab.experiments.runs import SIZES, Size
 from spare.lab.experiments.statistics import Estimate
 from spare.lab.experiments.store import FORMAT, read_json
-from spare.lab.report.charts import Axes, Line, line_chart
-from spare.lab.report.document import (
-    Block,
-    Cell,
-    Chart,
-    Document,
-    Facts,
-    Figures,
-    Fold,
-    Heat,
-    Key,
-    Mark,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-)
-from spare.lab.report.learned import calibration_section, rules_section, scenes_section, search_section
-from spare.names import tabled
+from spare.lab.report import html
+from spare.lab.report.html import Cell, Large, Page, Section, Tone
+from spare.lab.report.learned import calibration_section, chart, rules_section, scenes_section, search_section
 
 TONES: dict[str, Tone] = {"holds": "good", "does not hold": "bad", "not decided": "open", "no numbers": "none"}
 _NUMBERS = ("mean", "low", "high")
-PARTS = {"run", "command", "finished", "claims", "failed", "seconds", "cells"}
+PARTS = {"run", "command", "finished", "claims", "failed", "seconds", "runs"}
 
 
 class Folder:
@@ -63,16 +44,16 @@ class Folder:
         self.results = Results(self.size, self._records())
 
     def _records(self) -> dict[str, dict[str, Any]]:
-        keys = sorted({cell.key for one in self.experiments for cell in one.cells(self.size)})
-        paths = {key: self.path / "cells" / f"{key}.json" for key in keys}
+        keys = sorted({run.key for one in self.experiments for run in one.runs(self.size)})
+        paths = {key: self.path / "runs" / f"{key}.json" for key in keys}
         return {key: read_json(path) for key, path in paths.items() if path.is_file()}
 
     @property
     def showcase(self) -> dict[str, Any] | None:
-        """A cell of ours that tells how its rules were found, if there is one; else one as in the paper."""
+        """A run of ours that says how its rules were found, if there is one; else one as in the paper."""
         for method in ("spare", "spare-paper"):
             for extra in (self.size.usual, *self.size.extras):
-                value = self.results.value(score_cells(self.size, method, extra=extra)[0])
+                value = self.results.value(score_runs(self.size, method, extra=extra)[0])
                 if value is not None and "learned" in value:
                     return value
         return None
@@ -82,14 +63,14 @@ class Folder:
         """Rank counts by method, all runs with the usual number of extra blocks together."""
         found: dict[str, list[int]] = {}
         for method in METHODS:
-            values = [self.results.value(cell) for cell in score_cells(self.size, method, extra=self.size.usual)]
+            values = [self.results.value(run) for run in score_runs(self.size, method, extra=self.size.usual)]
             counts = [one["ranks"] for one in values if one is not None and "ranks" in one]
             if counts:
                 found[method] = [sum(column) for column in zip(*counts, strict=True)]
         return found
 
 
-def results_document(path: pathlib.Path) -> Document:
+def results_page(path: pathlib.Path) -> Page:
     """The page of a results folder; a `FileError` if a part of it is missing or damaged."""
     folder = Folder(path)
     try:
@@ -101,7 +82,7 @@ def results_document(path: pathlib.Path) -> Document:
         ) from error
 
 
-def _document(folder: Folder) -> Document:
+def _document(folder: Folder) -> Page:
     sections = [_claims(folder)]
     shown = folder.showcase
     if shown is not None:
@@ -113,7 +94,7 @@ def _document(folder: Folder) -> Document:
             f"expected to stay. On unseen pushes it reaches {shown['stack']:.2f} nats per value of the stack, and its "
             f"expectation is {shown['error']:.1f} mm off."
         )
-        parts = (rules_section(record, about), scenes_section(record), search_section(record))
+        parts = (rules_section(record, about), scenes_section(record.get("scenes", [])), search_section(record))
         sections += [one for one in parts if one is not None]
     sections += [_experiment(one, folder.results) for one in folder.experiments]
     about = (
@@ -123,106 +104,62 @@ def _document(folder: Folder) -> Document:
     sections += [calibration] if calibration is not None else []
     sections.append(_provenance(folder))
     about = (
-        "Learning sparse relational transition models, section 5 and appendix B, made again from nothing: every claim "
+        "Learning sparse relational transition models, section 5 and appendix B, reproduced from scratch: every claim "
         "with its numbers, an interval and a verdict."
     )
-    return Document("The paper's experiments, made again", about, tuple(sections))
+    return Page("The paper's experiments, reproduced", about, sections)
 
 
 def _claims(folder: Folder) -> Section:
     every = [claim for those in folder.found["claims"].values() for claim in those]
     verdicts = [claim["verdict"] for claim in every]
-    items: tuple[tuple[str, str, Tone], ...] = tuple(
-        (str(verdicts.count(name)), name, tone) for name, tone in TONES.items() if tone != "none" or name in verdicts
-    )
-    rows = tuple(_claim(claim) for claim in every)
-    blocks: list[Block] = [Figures(items)]
+    counts = [Large(str(verdicts.count(name)), name, tone) for name, tone in TONES.items()]
+    parts = [html.headline([one for one in counts if one.tone != "none" or one.number != "0"])]
     if folder.size.name == "quick":
-        blocks.append(
-            Paragraph("Few runs on little data, trained briefly: these verdicts mean little.", "A quick look.")
-        )
+        text = "Few runs on little data, trained briefly: these verdicts mean little."
+        parts.append(html.paragraph(text, "A quick look."))
     if folder.found["failed"]:
-        failed = tuple((name, reason) for name, reason in folder.found["failed"].items())
-        blocks += [
-            Paragraph("Some cells failed; what needs them has no numbers."),
-            Table(("cell that failed", "why"), failed),
-        ]
-    head = ("claim", "whose", "measured", "asked", "found", "verdict")
-    blocks.append(Table(head, rows, "Intervals are 95 % over runs.", many=True))
-    return Section("claims", "Claims", tuple(blocks))
+        parts.append(html.paragraph("Some runs failed; claims that need them have no numbers."))
+        parts.append(html.table(("run that failed", "why"), list(folder.found["failed"].items())))
+    head = ("claim", "source", "measured", "required", "found", "verdict")
+    parts.append(html.table(head, [_claim(one) for one in every], "Intervals are 95 % over runs.", cards=True))
+    return Section("claims", "Claims", parts)
 
 
-def _claim(claim: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _claim(claim: Mapping[str, Any]) -> tuple[str | Cell, ...]:
     mean, low, high = (math.nan if claim["estimate"][k] is None else claim["estimate"][k] for k in _NUMBERS)
     found = "-" if math.isnan(mean) else str(Estimate(mean, low, high, claim["estimate"]["runs"]))
-    mark = Mark(claim["verdict"], TONES.get(claim["verdict"], "none"))
+    mark = html.mark(claim["verdict"], TONES.get(claim["verdict"], "none"))
     return claim["says"], claim["source"], claim["quantity"], claim["bound"], found, mark
 
 
 def _experiment(one: Experiment, results: Results) -> Section:
-    charts: list[Block] = []
-    tables: list[Block] = []
+    charts: list[str] = []
+    tables: list[str] = []
     for picture in one.pictures(results):
         if isinstance(picture, Grid):
             charts += _grid(picture)
-        else:
-            charts.append(chart(picture))
-            if not picture.name.endswith("-near"):
-                tables.append(_numbers(picture))
-    blocks: list[Block] = [Paragraph(one.paper, "The paper."), Paragraph(one.differs, "Here."), Row(tuple(charts))]
-    if tables:
-        blocks.append(Fold("The numbers", tuple(tables)))
-    return Section(one.name, f"{one.name}: {one.title}", tuple(blocks), one.name)
+            continue
+        charts.append(chart(picture))
+        if not picture.name.endswith("-near"):
+            every, rows = picture.table()
+            tables.append(html.table((picture.x, *every), rows, picture.caption()))
+    about = [html.paragraph(one.paper, "The paper."), html.paragraph(one.differs, "Here.")]
+    parts = [*about, html.row(charts), html.fold("The numbers", tables)]
+    return Section(one.name, f"{one.name}: {one.title}", parts, one.name)
 
 
-def chart(picture: Picture) -> Chart:
-    """A picture of an experiment for the page."""
-    lines = []
-    for k, curve in enumerate(picture.curves):
-        lines.append(_line(curve, picture.band(curve), COLOURS.get(curve.key, CYCLE[k % len(CYCLE)])))
-    ticks = tuple(sorted({float(x) for curve in picture.curves for x in curve.x}))
-    left, right = picture.limits()
-    note = "lower values are cut off" if picture.cut() else ""
-    axes = Axes(picture.x, picture.y, left, ticks, picture.right, right, picture.logarithmic, note)
-    keys = tuple(Key(line.label, line.colour, line.dashed) for line in lines)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(tabled, row) for row in picture.rows())
-    title = picture.title + ", close up" * picture.name.endswith("-near")
-    return Chart(line_chart(lines, axes), title, "", keys, (f"{picture.name}.csv", text.getvalue()))
-
-
-def _line(curve: Curve, band: list[tuple[float, float, float]], colour: str) -> Line:
-    points = tuple((float(x), one.mean) for x, one in zip(curve.x, curve.y, strict=True) if math.isfinite(one.mean))
-    return Line(curve.label, colour, points, tuple(band), curve.dashed, curve.right, dots=curve.key != "noise")
-
-
-def _numbers(picture: Picture) -> Table:
-    every = sorted({x for curve in picture.curves for x in curve.x})
-    rows = []
-    for curve in picture.curves:
-        known = dict(zip(curve.x, curve.y, strict=True))
-        rows.append((curve.label, *(_plain(known.get(x)) for x in every)))
-    head = (picture.x, *(f"{x:,}" for x in every))
-    return Table(head, tuple(rows), f"{picture.y}, by {picture.x}" + (f"; {picture.right}" if picture.right else ""))
-
-
-def _plain(one: Estimate | None) -> str:
-    if one is None or math.isnan(one.mean):
-        return ""
-    return f"{one.mean:.2f}" if not math.isfinite(one.low) else f"{one.mean:.2f} ± {(one.high - one.low) / 2:.2f}"
-
-
-def _grid(grid: Grid) -> list[Block]:
+def _grid(grid: Grid) -> list[str]:
     """Ours and the paper's beside each other."""
-    tables: list[Block] = []
+    tables = []
     means = tuple(tuple(one.mean for one in row) for row in grid.cells)
+    caption = "mean membership of the samples of each height in each cluster"
     for numbers, where in ((means, "here"), (grid.paper, "the paper")):
-        rows = []
-        for name, row in zip(grid.rows, numbers, strict=True):
-            cells = (Heat("-" if math.isnan(v) else f"{v:.3f}", 0.0 if math.isnan(v) else v) for v in row)
-            rows.append((name, *cells))
-        caption = "mean membership of the samples of each height in each cluster"
-        tables.append(Table((where, *grid.columns), tuple(rows), caption))
+        rows = [
+            (name, *(html.heat("-", 0.0) if math.isnan(v) else html.heat(f"{v:.3f}", v) for v in row))
+            for name, row in zip(grid.rows, numbers, strict=True)
+        ]
+        tables.append(html.table((where, *grid.columns), rows, caption))
     return tables
 
 
@@ -238,14 +175,11 @@ def _provenance(folder: Folder) -> Section:
         ("machine", str(run.get("machine", ""))),
         ("begun", str(run.get("time", ""))),
         ("finished", found["finished"]),
-        (
-            "cells",
-            f"{found['cells']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time",
-        ),
+        ("runs", f"{found['runs']}, {len(found['failed'])} failed, {found['seconds'] / 60:.0f} min of processor time"),
         ("data", f"{size.samples:,} training and {size.test} test pushes in each run, simulated for it"),
         ("seeds", f"figures 0 to {size.seeds - 1}, tables 0 to {size.tables - 1}; test sets have their own"),
     ]
     if shown is not None and "data" in shown:
         pairs.append(("data of the model above", f"training {shown['data'][0]}, test {shown['data'][1]}"))
-    text = "Every figure is also in the folder's figures/ as PNG, SVG and CSV; every cell's numbers are in cells/."
-    return Section("provenance", "How this was made", (Facts(tuple(pairs)), Paragraph(text)))
+    text = "Every figure is also in the folder's figures/ as PNG, SVG and CSV; every run's numbers are in runs/."
+    return Section("provenance", "How this was made", [html.facts(pairs), html.paragraph(text)])

@@ -1,52 +1,52 @@
-// Vectors, boxes, and the order in which boxes must be painted: what the viewer needs of geometry.
+// Vectors, upright prisms, and the order in which they must be painted: what the viewer needs of geometry.
 "use strict";
 const Solids = (() => {
   const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
   const add = (a, b, s = 1) => [a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]];
   const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
   const mix = (a, b, t) => a.map((v, k) => v + (b[k] - v) * t);
+  const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 
-  const FACES = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]];
-  const EDGES = [[0, 1], [0, 2], [0, 4], [1, 3], [1, 5], [2, 3], [2, 6], [3, 7], [4, 5], [4, 6], [5, 7], [6, 7]];
-
-  function axes([x, y, z, w]) {
-    return [
-      [1 - 2 * (y * y + z * z), 2 * (x * y + z * w), 2 * (x * z - y * w)],
-      [2 * (x * y - z * w), 1 - 2 * (x * x + z * z), 2 * (y * z + x * w)],
-      [2 * (x * z + y * w), 2 * (y * z - x * w), 1 - 2 * (x * x + y * y)],
+  // A box, or a cylinder as a prism of many sides; corners are those of the bottom, then those of the top.
+  function prism([w, l, h], centre, round) {
+    const n = round ? 24 : 4, reach = round ? 0.5 : Math.SQRT1_2, ring = [...Array(n).keys()];
+    const at = (k, z) => {
+      const a = ((k + 0.5) * 2 * Math.PI) / n;
+      return add(centre, [w * reach * Math.cos(a), l * reach * Math.sin(a), z * h]);
+    };
+    const corners = [...ring.map((k) => at(k, -0.5)), ...ring.map((k) => at(k, 0.5))];
+    const sides = ring.map((k) => {
+      const next = (k + 1) % n, along = add(corners[next], corners[k], -1), long = Math.hypot(...along);
+      return { corners: [k, next, n + next, n + k], normal: [along[1] / long, -along[0] / long, 0] };
+    });
+    const faces = [
+      { corners: [...ring].reverse(), normal: [0, 0, -1] }, { corners: ring.map((k) => n + k), normal: [0, 0, 1] }, ...sides,
     ];
-  }
-
-  function box(size, pose, kind) {
-    const centre = pose.slice(0, 3), turn = axes(pose.slice(3)), corners = [];
-    for (const i of [-0.5, 0.5]) for (const j of [-0.5, 0.5]) for (const k of [-0.5, 0.5])
-      corners.push([i * size[0], j * size[1], k * size[2]].reduce((sum, s, a) => add(sum, turn[a], s), centre));
-    const normals = [0, 1, 2].flatMap((a) => [turn[a].map((v) => -v), turn[a]]);
-    return { centre, corners, normals, kind };
+    const edges = ring.flatMap((k) => [[k, (k + 1) % n], [n + k, n + ((k + 1) % n)], ...(round ? [] : [[k, n + k]])]);
+    return { centre, corners, faces, edges, round };
   }
 
   // Whether b must be drawn after a, seen from the eye: some face of one has all of the other beyond it.
-  function covers(a, b, eye) {
+  function covers(a, b, eye, slack) {
     const beyond = (one, other) => {
-      for (let f = 0; f < 6; f++) {
-        const n = one.normals[f], at = dot(n, one.corners[FACES[f][0]]);
-        if (other.corners.every((c) => dot(n, c) >= at - 0.002)) return dot(n, eye) > at ? 1 : -1;
+      for (const face of one.faces) {
+        const at = dot(face.normal, one.corners[face.corners[0]]);
+        if (other.corners.every((c) => dot(face.normal, c) >= at - slack)) return dot(face.normal, eye) > at ? 1 : -1;
       }
       return 0;
     };
     return beyond(a, b) || -beyond(b, a) || Math.sign(distance(a.centre, eye) - distance(b.centre, eye));
   }
-  const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 
-  function backToFront(boxes, eye) {
+  function backToFront(solids, eye, slack) {
     const order = [], state = new Map();
     const visit = (one) => {
       if (state.has(one)) return;
       state.set(one, 1);
-      for (const other of boxes) if (other !== one && covers(other, one, eye) > 0) visit(other);
+      for (const other of solids) if (other !== one && covers(other, one, eye, slack) > 0) visit(other);
       order.push(one);
     };
-    [...boxes].sort((a, b) => distance(b.centre, eye) - distance(a.centre, eye)).forEach(visit);
+    [...solids].sort((a, b) => distance(b.centre, eye) - distance(a.centre, eye)).forEach(visit);
     return order;
   }
 
@@ -67,5 +67,5 @@ const Solids = (() => {
     return [...half(sorted), ...half(sorted.reverse())];
   }
 
-  return { dot, add, cross, mix, distance, box, backToFront, hull, FACES, EDGES };
+  return { dot, add, cross, mix, distance, prism, backToFront, hull };
 })();

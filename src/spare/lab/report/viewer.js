@@ -1,19 +1,19 @@
-// Transitions in 3-D on plain canvases: boxes in the right order, shadows, expectations as ellipses, references as arrows.
+// Transitions in 3-D on plain canvases: solids in the right order, shadows, expectations as ellipses, references as arrows.
 (() => {
-  const { dot, add, cross, mix, distance, box, backToFront, hull, FACES, EDGES } = Solids;
-  const DISTANCE = 1.7, SIDE = 1.3, TIME = 2200;
+  const { dot, add, cross, mix, distance, prism, backToFront, hull } = Solids;
+  const TIME = 1400;
   const PALETTES = {
     light: {
-      sky: ["#f7f8fa", "#e9edf1"], table: "#e9e5de", lines: "rgba(60,50,40,.10)", shade: "rgba(40,35,30,.17)",
-      edge: "rgba(25,28,33,.55)", ink: "#23282f", halo: "rgba(255,255,255,.92)", was: "rgba(50,58,68,.6)",
-      expect: [104, 44, 178], refer: "#0b6e4f", push: "#1a6bbf",
-      blocks: { target: [227, 88, 52], stack: [246, 184, 80], extra: [164, 180, 198], gripper: [66, 72, 82] },
+      sky: ["#f7f8fa", "#e9edf1"], ground: "#e9e5de", lines: "rgba(60,50,40,.10)", shade: "rgba(40,35,30,.17)",
+      edge: "rgba(25,28,33,.55)", ink: "#23282f", halo: "rgba(255,255,255,.92)", before: "rgba(50,58,68,.6)",
+      expect: [104, 44, 178], refer: "#0b6e4f", action: "#1a6bbf",
+      solids: { acted: [227, 88, 52], moved: [246, 184, 80], other: [164, 180, 198] },
     },
     dark: {
-      sky: ["#232a33", "#181d23"], table: "#343c46", lines: "rgba(255,255,255,.07)", shade: "rgba(0,0,0,.34)",
-      edge: "rgba(8,10,13,.75)", ink: "#e6eaef", halo: "rgba(20,24,29,.88)", was: "rgba(225,232,240,.6)",
-      expect: [205, 165, 255], refer: "#6fdcb2", push: "#6db3ff",
-      blocks: { target: [222, 92, 60], stack: [226, 170, 78], extra: [120, 136, 155], gripper: [176, 184, 194] },
+      sky: ["#232a33", "#181d23"], ground: "#343c46", lines: "rgba(255,255,255,.07)", shade: "rgba(0,0,0,.34)",
+      edge: "rgba(8,10,13,.75)", ink: "#e6eaef", halo: "rgba(20,24,29,.88)", before: "rgba(225,232,240,.6)",
+      expect: [205, 165, 255], refer: "#6fdcb2", action: "#6db3ff",
+      solids: { acted: [222, 92, 60], moved: [226, 170, 78], other: [120, 136, 155] },
     },
   };
   class View {
@@ -22,9 +22,8 @@
       this.figure = figure;
       this.canvas = figure.querySelector("canvas");
       this.pen = this.canvas.getContext("2d");
-      this.last = this.scene.frames.length - 1;
-      this.at = this.last;
-      this.show = { expected: true, references: true };
+      this.at = 1; // the share of the way from before to after
+      this.show = { prediction: true, references: true };
       this.paper = false;
       this.aim();
       this.controls(figure.querySelector(".controls"));
@@ -32,29 +31,32 @@
       this.draw();
     }
 
+    // The camera looks at what is acted on and what moves, from a distance at which all objects are in front of it.
     aim() {
-      const { objects, push } = this.scene, heading = Math.atan2(push[1][1] - push[0][1], push[1][0] - push[0][0]);
-      const points = [push[0]];
-      objects.forEach((one, i) => {
-        if (one.role !== "extra") points.push(one.pose.slice(0, 3), this.pose(i, this.last).slice(0, 3));
-      });
-      const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k])));
-      const high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
-      this.focus = low.map((v, k) => (v + high[k]) / 2);
-      this.reach = Math.min(0.4, Math.max(0.13, ...points.map((p) => distance(p, this.focus))) + 0.06);
-      this.azimuth = heading - 2.0;
+      const { objects, arrow } = this.scene;
+      const chief = objects.some((one) => one.role !== "other") ? objects.filter((one) => one.role !== "other") : objects;
+      const bounds = (points) => [Math.min, Math.max].map((f) => [0, 1, 2].map((k) => f(...points.map((p) => p[k]))));
+      const points = [...chief.flatMap((one) => [one.before, one.after]), ...(arrow || []).slice(0, 1)];
+      const [low, high] = bounds(points), size = Math.max(...chief.flatMap((one) => one.size));
+      this.focus = mix(low, high, 0.5);
+      this.reach = Math.max(0.5 * size, ...points.map((p) => distance(p, this.focus))) + 0.7 * size;
+      this.step = 10 ** Math.floor(Math.log10(1.5 * this.reach)); // of the grid: 1 cm, 10 cm, 1 m
+      const [west, east] = bounds(objects.flatMap((one) => [one.before, one.after]));
+      this.low = west.map((v) => (Math.floor(v / this.step) - 1) * this.step);
+      this.high = east.map((v) => (Math.ceil(v / this.step) + 1) * this.step);
+      this.far = Math.max(6 * this.reach, 2 * distance(this.low, this.high));
+      this.azimuth = (arrow ? Math.atan2(arrow[1][1] - arrow[0][1], arrow[1][0] - arrow[0][0]) : 0.4) - 2.0;
       this.elevation = 0.5;
       this.zoom = 1;
     }
 
-    pose(i, at) {
-      const { moving, frames, objects } = this.scene, k = moving.indexOf(i);
-      if (k < 0) return objects[i].pose;
-      const low = Math.floor(at), high = Math.min(low + 1, this.last);
-      const a = frames[low][k], b = frames[high][k], t = at - low;
-      const near = dot(a.slice(3), b.slice(3)) + a[6] * b[6] < 0 ? b.map((v, n) => (n > 2 ? -v : v)) : b;
-      const pose = mix(a, near, t), long = Math.hypot(...pose.slice(3)) || 1;
-      return pose.map((v, n) => (n > 2 ? v / long : v));
+    place(i) {
+      const { before, after } = this.scene.objects[i];
+      return mix(before, after, this.at);
+    }
+
+    solidAt(one, centre) {
+      return { ...prism(one.size, centre, one.round), role: one.role };
     }
 
     // Camera: right, up and back make a basis; a point's depth is its distance along -back from the eye.
@@ -63,13 +65,13 @@
       this.back = [c * Math.cos(a), c * Math.sin(a), Math.sin(this.elevation)];
       this.right = [-Math.sin(a), Math.cos(a), 0];
       this.up = cross(this.back, this.right);
-      this.eye = add(this.focus, this.back, DISTANCE);
-      this.scale = (this.zoom * DISTANCE * Math.min(width / 1.25, height)) / 2 / this.reach / 1.12;
+      this.eye = add(this.focus, this.back, this.far);
+      this.scale = (this.zoom * this.far * Math.min(width / 1.25, height)) / 2 / this.reach;
       this.middle = [width / 2, height / 2];
     }
 
     project(p) {
-      const v = add(p, this.focus, -1), depth = DISTANCE - dot(v, this.back), f = this.scale / depth;
+      const v = add(p, this.focus, -1), depth = this.far - dot(v, this.back), f = this.scale / depth;
       return [this.middle[0] + f * dot(v, this.right), this.middle[1] - f * dot(v, this.up), depth];
     }
 
@@ -90,79 +92,66 @@
       this.colours = PALETTES[dark ? "dark" : "light"];
       this.look(width, height);
       this.ground(width, height);
-      const boxes = this.boxes();
-      this.shadows(boxes);
-      this.pushed();
-      for (const one of backToFront(boxes, this.eye)) this.solid(one);
-      if (this.at > this.last * 0.3) this.outlines();
-      if (this.show.references) this.arrows();
-      if (this.show.expected) this.expectations();
+      const solids = this.scene.objects.map((one, i) => this.solidAt(one, this.place(i)));
+      this.shadows(solids);
+      if (this.scene.arrow) this.action();
+      for (const one of backToFront(solids, this.eye, 0.008 * this.reach)) this.solid(one);
+      if (this.at > 0.3) this.outlines();
+      if (this.show.references) this.references();
+      if (this.show.prediction) this.expectations();
       this.figure.dataset.drawn = "yes";
     }
 
     ground(width, height) {
-      const { pen, colours } = this, sky = pen.createLinearGradient(0, 0, 0, height);
+      const { pen, colours, low, high, step } = this, sky = pen.createLinearGradient(0, 0, 0, height), z = this.scene.floor;
       sky.addColorStop(0, colours.sky[0]);
       sky.addColorStop(1, colours.sky[1]);
       pen.fillStyle = sky;
       pen.fillRect(0, 0, width, height);
-      const half = SIDE / 2;
-      this.path([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]].map((p) => this.project(p)));
-      pen.fillStyle = colours.table;
+      const at = (x, y) => this.project([x, y, z]);
+      this.path([at(low[0], low[1]), at(high[0], low[1]), at(high[0], high[1]), at(low[0], high[1])]);
+      pen.fillStyle = colours.ground;
       pen.fill();
       pen.strokeStyle = colours.lines;
       pen.lineWidth = 1;
-      for (let k = -6; k <= 6; k++) {
-        for (const [a, b] of [[[k / 10, -half, 0], [k / 10, half, 0]], [[-half, k / 10, 0], [half, k / 10, 0]]]) {
-          this.path([this.project(a), this.project(b)]);
-          pen.stroke();
-        }
-      }
+      const line = (a, b) => { this.path([a, b]); pen.stroke(); };
+      for (let x = low[0]; x < high[0] + step / 2; x += step) line(at(x, low[1]), at(x, high[1]));
+      for (let y = low[1]; y < high[1] + step / 2; y += step) line(at(low[0], y), at(high[0], y));
     }
 
-    boxes() {
-      const { objects, gripper } = this.scene;
-      const found = objects.map((one, i) => box(one.size, this.pose(i, this.at), one.role));
-      const low = gripper.places[Math.floor(this.at)], high = gripper.places[Math.ceil(this.at)];
-      if (low && high && this.at < this.last) {
-        const h = gripper.heading / 2, place = mix(low, high, this.at - Math.floor(this.at));
-        found.push(box(gripper.size, [...place, 0, 0, Math.sin(h), Math.cos(h)], "gripper"));
-      }
-      return found;
-    }
-
-    shadows(boxes) {
+    shadows(solids) {
+      const z = this.scene.floor;
       this.pen.fillStyle = this.colours.shade;
-      for (const one of boxes) {
-        const flat = one.corners.map((c) => [c[0] + 0.35 * c[2], c[1] + 0.5 * c[2]]);
-        this.path(hull(flat).map((p) => this.project([p[0], p[1], 0])));
+      for (const one of solids) {
+        const flat = one.corners.map((c) => [c[0] + 0.35 * (c[2] - z), c[1] + 0.5 * (c[2] - z)]);
+        this.path(hull(flat).map((p) => this.project([p[0], p[1], z])));
         this.pen.fill();
       }
     }
 
     solid(one) {
-      const { pen, colours } = this, light = [-0.42, -0.55, 0.72], base = colours.blocks[one.kind];
-      FACES.forEach((face, f) => {
-        const n = one.normals[f], corner = one.corners[face[0]];
-        if (dot(n, add(this.eye, corner, -1)) <= 0) return;
-        const bright = 0.66 + 0.34 * Math.max(0, dot(n, light)) + 0.1 * Math.max(0, n[2]);
-        this.path(face.map((k) => this.project(one.corners[k])));
+      const { pen, colours } = this, light = [-0.42, -0.55, 0.72], base = colours.solids[one.role];
+      pen.lineJoin = "round";
+      for (const { corners, normal } of one.faces) {
+        if (dot(normal, add(this.eye, one.corners[corners[0]], -1)) <= 0) continue;
+        const bright = 0.66 + 0.34 * Math.max(0, dot(normal, light)) + 0.1 * Math.max(0, normal[2]);
+        this.path(corners.map((k) => this.project(one.corners[k])));
         pen.fillStyle = `rgb(${base.map((v) => Math.min(255, Math.round(v * bright))).join()})`;
         pen.fill();
-        pen.strokeStyle = colours.edge;
+        pen.strokeStyle = one.round && !normal[2] ? pen.fillStyle : colours.edge; // the sides of a cylinder have no edges
         pen.lineWidth = 0.9;
-        pen.lineJoin = "round";
         pen.stroke();
-      });
+      }
     }
 
-    pushed() {
-      const [from, to] = this.scene.push, along = add(to, from, -1), long = Math.hypot(...along) || 1;
-      const d = along.map((v) => v / long), side = [-d[1], d[0], 0], tip = Math.min(0.035, long / 2), w = 0.006;
-      const at = (s, o) => this.project([from[0] + d[0] * s + side[0] * o, from[1] + d[1] * s + side[1] * o, 0.001]);
+    // The action as an arrow on the ground.
+    action() {
+      const [from, to] = this.scene.arrow, along = [to[0] - from[0], to[1] - from[1]], long = Math.hypot(...along) || 1;
+      const d = along.map((v) => v / long), tip = Math.min(0.14 * this.reach, long / 2), w = 0.024 * this.reach;
+      const at = (s, o) => this.project([from[0] + d[0] * s - d[1] * o, from[1] + d[1] * s + d[0] * o, this.scene.floor]);
       this.path([at(0, w), at(long - tip, w), at(long - tip, 3 * w), at(long, 0), at(long - tip, -3 * w),
         at(long - tip, -w), at(0, -w)]);
-      this.pen.fillStyle = this.colours.push;
+      this.pen.fillStyle = this.colours.action;
       this.pen.globalAlpha = 0.85;
       this.pen.fill();
       this.pen.globalAlpha = 1;
@@ -170,23 +159,23 @@
 
     outlines() {
       const { pen } = this;
-      pen.strokeStyle = this.colours.was;
+      pen.strokeStyle = this.colours.before;
       pen.lineWidth = 1.1;
       pen.setLineDash([4, 4]);
-      for (const i of this.scene.moving) {
-        const one = this.scene.objects[i], was = box(one.size, one.pose, one.role);
-        for (const [a, b] of EDGES) {
-          this.path([this.project(was.corners[a]), this.project(was.corners[b])]);
+      for (const one of this.scene.objects.filter((o) => o.role !== "other" && distance(o.before, o.after) > 0)) {
+        const solid = this.solidAt(one, one.before);
+        for (const [a, b] of solid.edges) {
+          this.path([this.project(solid.corners[a]), this.project(solid.corners[b])]);
           pen.stroke();
         }
       }
       pen.setLineDash([]);
     }
 
-    arrows() {
+    references() {
       const { pen, colours } = this, names = new Map();
-      this.scene.arrows.forEach(([from, to, name], k) => {
-        const a = this.project(this.pose(from, this.at)), b = this.project(this.pose(to, this.at));
+      this.scene.references.forEach(([from, to, name], k) => {
+        const a = this.project(this.place(from)), b = this.project(this.place(to));
         const d = [b[0] - a[0], b[1] - a[1]], long = Math.hypot(...d) || 1;
         const bend = (0.34 + 0.1 * k) * long + 14, side = [-d[1] / long, d[0] / long];
         const sign = side[0] < 0 ? -1 : 1; // always to the right, so that labels stand apart from blocks
@@ -225,7 +214,7 @@
       const { pen, colours } = this, [r, g, b] = colours.expect;
       this.scene.objects.forEach((one, i) => {
         if (!one.expected) return;
-        const v = add(one.expected, this.focus, -1), depth = DISTANCE - dot(v, this.back), f = this.scale / depth;
+        const v = add(one.expected, this.focus, -1), depth = this.far - dot(v, this.back), f = this.scale / depth;
         const rows = [this.right, this.up].map((u, k) =>
           u.map((_, n) => f * (u[n] + (dot(v, u) * this.back[n]) / depth) * (k ? -1 : 1)));
         const spread = (p, q) => p.reduce((sum, x, m) => sum + x * dot(one.covariance[m], q), 0);
@@ -242,7 +231,7 @@
           pen.lineWidth = times > 1 ? 1.6 : 0.8;
           pen.stroke();
         }
-        const centre = this.project(this.pose(i, this.at));
+        const centre = this.project(this.place(i));
         pen.beginPath();
         pen.arc(centre[0], centre[1], 3.4, 0, 7);
         pen.fillStyle = "#fff";
@@ -257,15 +246,17 @@
     controls(place) {
       const make = (tag, set) => place.appendChild(Object.assign(document.createElement(tag), set));
       const play = make("button", { type: "button", textContent: "Play" });
-      this.range = make("input", { type: "range", min: 0, max: this.last, step: "any", value: this.last });
+      this.range = make("input", { type: "range", min: 0, max: 1, step: "any", value: 1 });
       this.range.setAttribute("aria-label", "time, from before to after");
       this.range.oninput = () => this.move(Number(this.range.value));
       play.onclick = () => this.play();
-      for (const [name, text] of [["expected", "expected"], ["references", "references"]]) {
+      const { objects, references } = this.scene;
+      const there = { prediction: objects.some((one) => one.expected), references: references.length > 0 };
+      for (const name of Object.keys(there).filter((one) => there[one])) {
         const label = make("label", {}), tick = document.createElement("input");
         Object.assign(tick, { type: "checkbox", checked: true });
         tick.onchange = () => { this.show[name] = tick.checked; this.draw(); };
-        label.append(tick, text);
+        label.append(tick, name);
       }
     }
 
@@ -278,8 +269,8 @@
     play() {
       const begin = performance.now();
       const step = (now) => {
-        const share = Math.min(1, (now - begin) / TIME);
-        this.move(share * this.last);
+        const share = Math.min(1, Math.max(0, (now - begin) / TIME));
+        this.move(share * share * (3 - 2 * share));
         if (share < 1) requestAnimationFrame(step);
       };
       requestAnimationFrame(step);

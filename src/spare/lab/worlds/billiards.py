@@ -7,7 +7,7 @@ collision, or a ball that comes to rest) until nothing moves:
     x(t) = x + v t - v/|v| A t² / 2,    v1' = v1 - 2 m2 / (m1 + m2) ((v1 - v2) . n) n,  and the same for v2
 
 Noise: the speed and the direction of the strike. A collision magnifies it, and a grazing one decides at random: the
-distribution of where a ball ends has two humps, which no single Gaussian fits.
+distribution of where a ball ends has two modes, which no single Gaussian fits.
 """
 
 from __future__ import annotations

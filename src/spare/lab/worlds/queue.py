@@ -104,13 +104,7 @@ def generate(samples: int, seed: int, *, followers: int = 2, lines: int = 3, lon
         action=np.zeros(samples, np.int64),
         objects=np.array([row[2] for row in rows]),
         parameters=np.array([row[3] for row in rows]),
-        metadata={
-            "generator": "queue",
-            "seed": seed,
-            "followers": followers,
-            "lines": lines,
-            "longest": longest,
-        },
+        metadata={"generator": "queue", "seed": seed, "followers": followers, "lines": lines, "longest": longest},
     )
 
 

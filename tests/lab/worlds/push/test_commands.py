@@ -9,22 +9,16 @@ import sys
 
 import pytest
 import tyro
-from PIL import Image
 
 import spare
 from spare.commands import cli
 from spare.commands.bench import Bench
-from spare.commands.render import Render
-from spare.lab.worlds.push import bench
+from spare.lab.bench import generate as bench
 from spare.lab.worlds.push.settings import ENGINES, Settings
 
 
 def _generate(*words: str | pathlib.Path) -> int:
     return cli.main(["generate", "push", *map(str, words)])
-
-
-def _render(*words: str | pathlib.Path) -> int:
-    return cli.main(["render", *map(str, words)])
 
 
 def test_generate_writes_a_file_and_says_what_is_in_it(tmp_path, capsys):
@@ -83,57 +77,16 @@ def test_an_unknown_world_and_a_missing_folder(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_render_each_kind_of_picture(mixed, tmp_path, capsys):
-    path, _ = mixed
-    assert _render(path, "--index", "7", "--out", tmp_path / "seven.png") == 0
-    assert capsys.readouterr().out.strip().endswith("seven.png")
-    with Image.open(tmp_path / "seven.png") as image:
-        assert image.size == (1456, 664)
-    assert _render(path, "--index", "7", "--page", "--out", tmp_path / "seven.html") == 0
-    assert "Content-Security-Policy" in (tmp_path / "seven.html").read_text()
-
-
-def test_render_names_its_files_after_the_data(mixed):
-    path, _ = mixed
-    names = [Render(path, index=7).target().name, Render(path, 7, gif=True).target().name]
-    names += [Render(path, 7, page=True).target().name, Render(path, gallery=True).target().name]
-    assert names == ["mixed-7.png", "mixed-7.gif", "mixed-7.html", "mixed-gallery.html"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--index", "60"], "index 60 is past the end: there are 60 transitions, 0 to 59"),
-        (["--index", "-1"], "past the end"),
-        (["--gif", "--page"], "choose one of"),
-        (["--out", "nowhere/x.png"], "does not exist"),
-    ],
-)
-def test_render_bad_input(mixed, tmp_path, monkeypatch, capsys, words, message):
-    monkeypatch.chdir(tmp_path)
-    assert _render(mixed[0], *words) == 2
-    assert message in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_render_something_else(tmp_path, capsys):
-    (tmp_path / "x.parquet").write_bytes(b"not parquet")
-    assert _render(tmp_path / "x.parquet") == 2
-    assert "not a readable experience file" in capsys.readouterr().err
-    assert _render(tmp_path / "y.parquet") == 2
-    assert "no such file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_generator_is_nearly_as_fast_as_its_engine(name):
     """Measured without run-time type checks, which only tests switch on."""
-    code = f"from spare.lab.worlds.push.bench import overhead; print(overhead({name!r}, 20, 3).overhead)"
+    code = f"from spare.lab.bench.generate import overhead; print(overhead({name!r}, 20, 3).overhead)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0.9 < float(done.stdout) < 1.3
 
 
 def test_memory_stays_flat(capsys):
-    code = "from spare.lab.worlds.push.bench import memory; print(*memory(200, 'mujoco'))"
+    code = "from spare.lab.bench.generate import memory; print(*memory(200, 'mujoco'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seen = [float(word) for word in done.stdout.split()]
     assert len(seen) == 20

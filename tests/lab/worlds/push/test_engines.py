@@ -9,7 +9,7 @@ import pytest
 
 from spare.errors import UsageError
 from spare.lab.worlds.push import engines
-from spare.lab.worlds.push.engines import STEP
+from spare.lab.worlds.push.engines import GRIPPER, STEP
 from spare.lab.worlds.push.episode import (
     CHUNK,
     STIRRED,
@@ -65,7 +65,7 @@ def test_the_target_ends_where_the_gripper_stops(worlds, name):
     """Head on, on a cube: the face ends at start + d + half the bar, so the centre half a cube further."""
     outcome = run(worlds[name], _pushed(_tower([0, 0, 0]), Push(-0.12, 0.0, 0.04, 0.13)), _still(), noise=0.0)
     assert outcome.touched
-    expected = -0.12 + 0.13 + engines.GRIPPER[0] / 2 + 0.04
+    expected = -0.12 + 0.13 + GRIPPER[0] / 2 + 0.04
     assert outcome.after[0, 0] == pytest.approx(expected, abs=0.003)
     assert np.abs(outcome.after[:, 1]).max() < 0.0025  # it goes straight: 5 cm with a drift under 5 %
 
@@ -114,7 +114,7 @@ def test_a_world_that_turns_to_nan_is_rejected(worlds, name):
     scene.poses[1, 0] = math.nan
     worlds[name].build(scene)
     with pytest.raises(RejectedError, match="exploded"):
-        settle(worlds[name], scene, "settle")
+        settle(worlds[name], scene)
 
 
 def test_both_engines_take_the_same_pushes_to_the_same_places(worlds):

@@ -11,7 +11,7 @@ from spare.lab.worlds.push.env import PadObjects, PushStackEnv
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 def test_gymnasium_accepts_it(engine):
-    env = gym.make("spare/PushStack-v0", engine=engine, render_mode="rgb_array")
+    env = gym.make("spare/PushStack-v0", engine=engine)
     check_env(env.unwrapped)
 
 
@@ -83,7 +83,5 @@ def test_padding_marks_what_is_there():
 def test_bad_use():
     with pytest.raises(UsageError, match="call reset before step"):
         PushStackEnv().step(np.zeros(4, np.float32))
-    with pytest.raises(UsageError, match="render_mode"):
-        PushStackEnv(render_mode="human")
     with pytest.raises(UsageError, match="at least 1, got 0"):
         gym.make("spare/PushStack-v0", stack=0)

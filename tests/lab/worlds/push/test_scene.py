@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from spare.lab.worlds.push import domain
 from spare.lab.worlds.push.scene import Push, draw, noise_source, overhang
 from spare.lab.worlds.push.settings import Ranges, Settings, capacity
-from spare.language.relations import Objects
 
 
 def test_a_draw_depends_on_seed_index_and_attempt_only():
@@ -31,7 +31,7 @@ def test_a_draw_depends_on_seed_index_and_attempt_only():
 
 def test_the_engine_changes_no_scene():
     bullet = Settings.make(3, extra=4)
-    assert draw(bullet, 3, 0).push == draw(bullet.with_engine("mujoco"), 3, 0).push
+    assert draw(bullet, 3, 0).push == draw(dataclasses.replace(bullet, engine="mujoco"), 3, 0).push
 
 
 @given(seed=st.integers(0, 500), height=st.integers(1, 5), extra=st.integers(0, 12))
@@ -110,8 +110,8 @@ def test_references_agree_with_plain_geometry_on_200_scenes(height):
         relation = domain.reference(name).relation
 
         def found(one, relation=relation):
-            objects = Objects(domain.property_names, one)
-            return jax.vmap(lambda p: relation.pick(objects, valid, (p,)))(jnp.arange(count))
+            view = domain.view(None, one, valid, None)
+            return jax.vmap(lambda p: relation.pick(view, (p,)))(jnp.arange(count))
 
         result = np.asarray(jax.jit(jax.vmap(found))(values))
         np.testing.assert_array_equal(result, np.stack([one[name] for one in expected]))
@@ -123,7 +123,7 @@ def test_the_frame_of_the_push():
     action = domain.action("push")
     assert action.frame is not None
     assert action.frame.mirror
-    target = Objects(domain.property_names, jnp.array([0.3, 0.1, 0.02, 0.1, 0.1, 0.04]))
-    push = Objects(action.parameters, jnp.array([0.3, 0.0, 0.02, 0.1]))
-    assert [float(v) for v in action.frame.origin(target, push)] == pytest.approx([0.3, 0.1, 0.02])
-    assert float(action.frame.heading(target, push)) == pytest.approx(math.pi / 2)
+    target, push = jnp.array([[0.3, 0.1, 0.02, 0.1, 0.1, 0.04]]), jnp.array([0.3, 0.0, 0.02, 0.1])
+    pose = domain.pose(action, target, push)
+    assert pose.origin.tolist() == pytest.approx([0.3, 0.1, 0.02])
+    assert float(pose.heading) == pytest.approx(math.pi / 2)

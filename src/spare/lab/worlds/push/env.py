@@ -36,20 +36,10 @@ _ROW = spaces.Box(-FAR, FAR, (6,), np.float32)
 class PushStackEnv(gym.Env[dict[str, Any], np.ndarray]):
     """One push per step, on one stack with extra blocks around it; see the module for spaces and reward."""
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 1}  # noqa: RUF012 (Gymnasium's own)
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own)
 
-    def __init__(
-        self,
-        stack: int = 3,
-        extra: int = 4,
-        engine: str = "bullet",
-        noise: float = Settings.noise,
-        render_mode: str | None = None,
-    ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise UsageError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
+    def __init__(self, stack: int = 3, extra: int = 4, engine: str = "bullet", noise: float = Settings.noise) -> None:
         self.settings = Settings.make(stack, extra=extra, engine=engine, noise=noise)
-        self.render_mode = render_mode
         self.observation_space = spaces.Dict(
             {"objects": spaces.Sequence(_ROW, stack=True), "goal": spaces.Box(-FAR, FAR, (2,), np.float32)}
         )
@@ -68,7 +58,7 @@ class PushStackEnv(gym.Env[dict[str, Any], np.ndarray]):
             try:
                 drawn = draw(self.settings, int(self.np_random.integers(2**31)), attempt)
                 self._engine.build(drawn.scene)
-                settle(self._engine, drawn.scene, "settle")
+                settle(self._engine, drawn.scene)
             except (NoRoomError, RejectedError):
                 continue
             break
@@ -92,7 +82,7 @@ class PushStackEnv(gym.Env[dict[str, Any], np.ndarray]):
             self._engine.build(scene)
             executed = push.disturbed(self.np_random, self.settings.noise)
             touched, _ = apply_push(self._engine, executed, self._poses[0])
-            settle(self._engine, scene, "rest")
+            settle(self._engine, scene)
             self._poses = self._engine.poses()
         except RejectedError:
             truncated = True  # the world exploded or did not come to rest: the last good state stands
@@ -111,14 +101,6 @@ class PushStackEnv(gym.Env[dict[str, Any], np.ndarray]):
         )
         height = float(self._drawn.scene.sizes[0, 2]) if self._drawn else 0.0
         return Push(float(x) + reach * math.cos(bearing), float(y) + reach * math.sin(bearing), grip * height, d)
-
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
-        """The scene as it is, an RGB array, when `render_mode` is "rgb_array"."""
-        if self.render_mode is None or self._drawn is None:
-            return None
-        from spare.lab.worlds.push.pictures import picture
-
-        return np.asarray(picture(self._current(), size=(640, 480)))
 
     def close(self) -> None:
         """Free the engine."""
@@ -158,11 +140,7 @@ class PadObjects(gym.ObservationWrapper[dict[str, Any], np.ndarray, dict[str, An
         self.size = size
         goal = env.observation_space["goal"]  # type: ignore[index]
         self.observation_space = spaces.Dict(
-            {
-                "objects": spaces.Box(-FAR, FAR, (size, 6), np.float32),
-                "mask": spaces.MultiBinary(size),
-                "goal": goal,
-            }
+            {"objects": spaces.Box(-FAR, FAR, (size, 6), np.float32), "mask": spaces.MultiBinary(size), "goal": goal}
         )
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:

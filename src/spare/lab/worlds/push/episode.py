@@ -7,7 +7,6 @@ extra block moved. What did not pass is counted by reason. All of it is a functi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +32,6 @@ STIRRED = 0.0005
 """An extra block that moves more than this, in m, was not left alone."""
 ATTEMPTS = 50
 REASONS: tuple[str, ...] = ("no_room", "unstable", "restless", "exploded", "extra_moved")
-
-Watch = Callable[[str, Engine], None]
-"""Called after every look with the phase ("settle", "push", "rest"); pictures use it."""
 
 
 class RejectedError(Exception):
@@ -84,17 +80,17 @@ def make_sample(engine: Engine, settings: Settings, index: int) -> Sample:
     raise DataError(f"sample {index}: all {ATTEMPTS} attempts were rejected ({tally(rejects)})")
 
 
-def run(engine: Engine, drawn: Draw, rng: np.random.Generator, noise: float, watch: Watch | None = None) -> Outcome:
+def run(engine: Engine, drawn: Draw, rng: np.random.Generator, noise: float) -> Outcome:
     """Build the scene, let it settle, push with noise, and let it settle again."""
     scene = drawn.scene
     engine.build(scene)
-    settled = settle(engine, scene, "settle", watch)
+    settled = settle(engine, scene)
     before = engine.poses()
     if np.abs(before[:, :3] - scene.poses[:, :3]).max() > SHIFTED:
         raise RejectedError("unstable")
     executed = drawn.push.disturbed(rng, noise)
-    touched, pushed = apply_push(engine, executed, before[0], watch)
-    steps = settled + pushed + settle(engine, scene, "rest", watch)
+    touched, pushed = apply_push(engine, executed, before[0])
+    steps = settled + pushed + settle(engine, scene)
     after = engine.poses()
     moved = np.abs(after[scene.stack :, :3] - before[scene.stack :, :3])
     if moved.size and moved.max() > STIRRED:
@@ -102,7 +98,7 @@ def run(engine: Engine, drawn: Draw, rng: np.random.Generator, noise: float, wat
     return Outcome(before, after, executed, touched, settled, steps)
 
 
-def apply_push(engine: Engine, push: Push, target: np.ndarray, watch: Watch | None = None) -> tuple[bool, int]:
+def apply_push(engine: Engine, push: Push, target: np.ndarray) -> tuple[bool, int]:
     """Move the gripper from its start toward the target by d, then lift it. Returns (touched, steps)."""
     heading = push.heading(target)
     engine.place((push.xg, push.yg, max(push.zg, GRIPPER[2] / 2)), heading)
@@ -110,8 +106,6 @@ def apply_push(engine: Engine, push: Push, target: np.ndarray, watch: Watch | No
     for speed in profile:
         engine.step(CHUNK, speed)
         touched = touched or engine.touching()
-        if watch:
-            watch("push", engine)
     engine.lift()
     return touched, CHUNK * len(profile)
 
@@ -125,7 +119,7 @@ def speeds(distance: float) -> list[float]:
     return (shape * (distance / (shape.sum() * chunk))).tolist()
 
 
-def settle(engine: Engine, scene: Scene, phase: str, watch: Watch | None = None) -> int:
+def settle(engine: Engine, scene: Scene) -> int:
     """Step until every block is at rest on three looks in a row; returns the steps taken.
 
     Speeds are taken between looks, since stiff contacts make blocks tremble in place without going anywhere.
@@ -135,8 +129,6 @@ def settle(engine: Engine, scene: Scene, phase: str, watch: Watch | None = None)
     while steps < limit:
         engine.step(CHUNK)
         steps += CHUNK
-        if watch:
-            watch(phase, engine)
         now = engine.poses()[:, :3]
         speed = np.abs(now - last).max() / (CHUNK * STEP)
         last = now

@@ -1,6 +1,6 @@
 """Generates push data: chunks of samples go to workers, come back in any order, and are joined in order.
 
-1. Samples are cut into chunks of fixed size. With an output file, what an earlier run finished is read.
+1. Samples are cut into chunks of fixed size. With an output file, what was finished before is read.
 2. The others go to joblib workers; each finished chunk is stored at once.
 3. A worker that dies breaks its pool: a new pool is started for what is still missing.
 4. When all chunks are there, they are joined by index and written as one file. Since sample i depends only on
@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from spare.errors import DataError, UsageError
 from spare.lab.worlds.push.chunks import Chunk, work
 from spare.lab.worlds.push.engines import version
 from spare.lab.worlds.push.episode import REASONS, tally
-from spare.lab.worlds.push.progress import Progress
 from spare.lab.worlds.push.relations import domain
 from spare.lab.worlds.push.settings import Ranges, Settings
 from spare.lab.worlds.push.store import Parts, holding
@@ -55,7 +54,7 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     noise         standard deviation, in m, of the noise on the executed xg, yg, zg, d
     ranges        what sizes, masses and pushes are drawn from, if not the defaults
     jobs          worker processes; -1 for one per core. The result does not depend on it
-    out           also write this Parquet file; a run that was killed goes on where it was
+    out           also write this Parquet file; an interrupted run continues where it stopped
     max_rejects   stop with a `DataError` when a larger share of attempts is rejected
     """
     chosen = {"extra": extra, "seed": seed, "engine": engine, "noise": noise, "ranges": ranges or Ranges()}
@@ -67,10 +66,9 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     run = _Run(settings, samples, workers(jobs), max_rejects)
     with contextlib.ExitStack() as stacked:
         parts = stacked.enter_context(holding(out)) if out is not None else None
-        bar = stacked.enter_context(Progress(samples, shown=progress))
         if parts is not None:
             parts.check(record(settings))
-        data = run.collect(parts, bar)
+        data = run.collect(parts, progress)
         if out is not None and parts is not None:
             data.save(out)
             parts.remove()
@@ -98,7 +96,7 @@ class _Run:
     jobs: int
     max_rejects: float
 
-    def collect(self, parts: Parts | None, bar: Progress) -> Experience:
+    def collect(self, parts: Parts | None, shown: bool) -> Experience:
         """All chunks, in order, as one experience."""
         spans = [(a, min(a + CHUNK, self.samples)) for a in range(0, self.samples, CHUNK)]
         done: dict[tuple[int, int], Experience] = {}
@@ -113,16 +111,19 @@ class _Run:
             found = parts.load(*span) if parts is not None else None
             if found is not None:
                 keep(span, found)
-        bar.start(done.values())
         tried = sum(map(len, done.values()))
-        for chunk in simulate(self.settings, [span for span in spans if span not in done], self.jobs):
-            span, part = (chunk.start, chunk.stop), _experience(chunk)
-            if parts is not None:
-                parts.save(*span, part)
-            keep(span, part)
-            bar.add(part)
-            tried += len(part)
-            self._check(rejects, tried)
+        missing = [span for span in spans if span not in done]
+        with contextlib.ExitStack() as stacked:
+            report = stacked.enter_context(_progress(self.samples, done.values())) if shown else None
+            for chunk in simulate(self.settings, missing, self.jobs):
+                span, part = (chunk.start, chunk.stop), _experience(chunk)
+                if parts is not None:
+                    parts.save(*span, part)
+                keep(span, part)
+                tried += len(part)
+                if report is not None:
+                    report(part)
+                self._check(rejects, tried)
         metadata = {"push": {**record(self.settings), "samples": self.samples, "rejects": rejects}}
         return dataclasses.replace(concatenate(done[span] for span in spans), metadata=metadata)
 
@@ -135,6 +136,36 @@ class _Run:
                 f"{failed} of {tried} attempts were rejected ({tally(rejects)}), more than the bound of "
                 f"{self.max_rejects:.0%}; fewer extra blocks, a lower stack or a higher bound would help"
             )
+
+
+@contextlib.contextmanager
+def _progress(total: int, found: Iterable[Experience]) -> Iterator[Callable[[Experience], None]]:
+    """A progress bar on standard error, and what to call with each new chunk; `found` are those of an earlier run."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    words = TextColumn("{task.fields[rejects]} rejected, {task.fields[touched]:.0%} touch")
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), words)
+    bar, parts = Progress(*columns, console=Console(stderr=True)), list(found)
+
+    def counts() -> dict[str, Any]:
+        done = sum(map(len, parts))
+        touched = sum(int(part.info["touched"].sum()) for part in parts)
+        rejects = sum(sum(part.metadata["rejects"].values()) for part in parts)
+        return {"completed": done, "rejects": rejects, "touched": touched / max(1, done)}
+
+    task = bar.add_task("", total=total, **counts())
+
+    def report(part: Experience) -> None:
+        parts.append(part)
+        bar.update(task, **counts())
+
+    bar.start()
+    try:
+        yield report
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            bar.stop()
 
 
 def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Iterator[Chunk]:

@@ -56,12 +56,7 @@ domain = Domain(
         Property("length", unit="m", static=True),
         Property("height", unit="m", static=True),
     ],
-    references=[
-        above,
-        above.closure("above*"),
-        above.inverse("below"),
-        Reference.closest("nearest", _distance),
-    ],
+    references=[above, above.closure("above*"), above.inverse("below"), Reference.closest("nearest", _distance)],
     actions=[
         Action(
             "push",

@@ -1,4 +1,4 @@
-"""Draws a scene: a stack that can stand, a push at its bottom block, and blocks that are in nobody's way.
+"""Draws a scene: a stack that can stand, a push at its bottom block, and blocks that are out of the way.
 
 1. Sizes and masses are uniform. Blocks are aligned with the table's axes.
 2. The stack is built bottom up; each block is shifted a little from the one below. By statics it stands if,
@@ -89,7 +89,7 @@ def draw(settings: Settings, index: int, attempt: int) -> Draw:
     poses = np.tile(np.array([0.0, 0.0, 0.0, *UPRIGHT]), (count, 1))
     poses[:height, :3] = _stack(rng, ranges, sizes[:height], masses[:height])
     push = _push(rng, ranges, poses[0], sizes[0])
-    poses[height:, :3] = _extras(rng, ranges, height, sizes, (push, poses[0]))
+    poses[height:, :3] = _extras(rng, ranges, height, sizes, push, poses[0])
     order = np.concatenate([[0], 1 + rng.permutation(count - 1)]).astype(np.int64)
     return Draw(Scene(sizes, masses, poses, height), push, order)
 
@@ -141,11 +141,10 @@ def _push(rng: np.random.Generator, ranges: Ranges, target: np.ndarray, size: np
 
 
 def _extras(
-    rng: np.random.Generator, ranges: Ranges, height: int, sizes: np.ndarray, sweep: tuple[Push, np.ndarray]
+    rng: np.random.Generator, ranges: Ranges, height: int, sizes: np.ndarray, push: Push, target: np.ndarray
 ) -> np.ndarray:
     """Centres of the extra blocks: on the table, apart from each other, off the line of the push."""
     extra = sizes[height:]
-    push, target = sweep
     start = np.array([push.xg, push.yg])
     heading = push.heading(target)
     end = start + (ranges.start[1] + push.d) * np.array([math.cos(heading), math.sin(heading)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spare.errors import UsageError, one_of
@@ -118,10 +118,6 @@ class Settings:
         ranges: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["ranges"].items()}
         rest = {k: v for k, v in plain.items() if k not in ("heights", "shares", "ranges")}
         return cls(tuple(plain["heights"]), tuple(plain["shares"]), ranges=Ranges(**ranges), **rest)
-
-    def with_engine(self, engine: str) -> Settings:
-        """The same scenes and pushes in another engine."""
-        return replace(self, engine=engine)
 
 
 def capacity(ranges: Ranges, height: int) -> int:

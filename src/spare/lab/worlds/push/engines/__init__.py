@@ -1,60 +1,12 @@
-"""The one small protocol behind which a physics engine hides, and the choice of an engine by name.
-
-An engine holds one world at a time: `build` replaces it. What crosses the protocol are plain arrays and
-numbers; no handle of an engine does. Both engines use the same time step, friction and gripper.
-"""
+"""Physics engines by name; see `engine.py` for what one can do."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
-import numpy as np
-
 from spare.errors import UsageError, one_of
-from spare.lab.worlds.push.scene import Scene
+from spare.lab.worlds.push.engines.engine import GRIPPER, STEP, Engine
 from spare.lab.worlds.push.settings import ENGINES
 
-STEP = 1 / 240
-"""Seconds per step."""
-FRICTION = 0.5
-"""Coefficient of sliding friction between two blocks, and between a block and the table."""
-GRIP_FRICTION = 0.3
-"""The same between the gripper and a block."""
-GRIPPER = (0.02, 0.06, 0.012)
-"""The gripper is a bar: its size along the push, across it, and its height."""
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """A world of blocks on a table, and a gripper that slides along one line."""
-
-    def build(self, scene: Scene) -> None:
-        """Replace the world by this scene, at rest, without a gripper."""
-        ...
-
-    def place(self, start: tuple[float, float, float], heading: float) -> None:
-        """Put the gripper there, its face toward `heading`, at rest."""
-        ...
-
-    def step(self, steps: int, speed: float = 0.0) -> None:
-        """Advance by `steps` steps while the gripper, if there is one, moves at `speed` along its heading."""
-        ...
-
-    def lift(self) -> None:
-        """Take the gripper away."""
-        ...
-
-    def touching(self) -> bool:
-        """Whether the gripper is in contact with a block now."""
-        ...
-
-    def poses(self) -> np.ndarray:
-        """(N, 7): centre and quaternion x, y, z, w of every block."""
-        ...
-
-    def close(self) -> None:
-        """Free the engine; it cannot be used again."""
-        ...
+__all__ = ["GRIPPER", "STEP", "Engine", "make", "version"]
 
 
 def make(name: str) -> Engine:

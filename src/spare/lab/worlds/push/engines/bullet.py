@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 
 from spare.errors import UsageError
-from spare.lab.worlds.push.engines import FRICTION, GRIP_FRICTION, GRIPPER, STEP
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
 
 # Bullet multiplies the two coefficients of a contact.
@@ -20,15 +20,15 @@ _SURFACE = math.sqrt(FRICTION)
 
 def load() -> ModuleType:
     """The `pybullet` module, without the line that it prints on standard error when it is first imported."""
-    if "pybullet" in sys.modules:
-        return sys.modules["pybullet"]
+    if (found := sys.modules.get("pybullet")) is not None:
+        return found
     sys.stderr.flush()
     kept, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 2)
     try:
         import pybullet
     except ImportError as error:
-        raise UsageError("the bullet engine needs PyBullet: install spare-models[push]") from error
+        raise UsageError("the bullet engine needs PyBullet: install spare-models[lab]") from error
     finally:
         ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 2)
@@ -96,11 +96,7 @@ class Bullet:
             physicsClientId=client,
         )
         p.changeDynamics(
-            self._gripper,
-            0,
-            lateralFriction=GRIP_FRICTION / _SURFACE,
-            jointDamping=0.0,
-            physicsClientId=client,
+            self._gripper, 0, lateralFriction=GRIP_FRICTION / _SURFACE, jointDamping=0.0, physicsClientId=client
         )
         # The gripper never meets the table, however low the noise takes it.
         p.setCollisionFilterPair(0, self._gripper, -1, 0, 0, physicsClientId=client)

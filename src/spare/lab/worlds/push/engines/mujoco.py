@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import UsageError
-from spare.lab.worlds.push.engines import FRICTION, GRIP_FRICTION, GRIPPER, STEP
+from spare.lab.worlds.push.engines.engine import FRICTION, GRIP_FRICTION, GRIPPER, STEP
 from spare.lab.worlds.push.scene import Scene
 
 _PARKED = (0.0, 0.0, 50.0)
@@ -28,7 +28,7 @@ class Mujoco:
         try:
             import mujoco
         except ImportError as error:
-            raise UsageError("the mujoco engine needs MuJoCo: install spare-models[push]") from error
+            raise UsageError("the mujoco engine needs MuJoCo: install spare-models[lab]") from error
         # Without a handler MuJoCo writes a log file into the current folder.
         self._mj: Any = mujoco
         self._mj.set_mju_user_warning(_ignore)
@@ -44,7 +44,7 @@ class Mujoco:
         option.integrator = mj.mjtIntegrator.mjINT_IMPLICITFAST
         option.cone = mj.mjtCone.mjCONE_ELLIPTIC
         option.impratio = 1.0
-        # By itself MuJoCo puts a world that explodes back to its start, where nobody would notice.
+        # By itself MuJoCo puts a world that explodes back to its start, unnoticed.
         option.disableflags |= mj.mjtDisableBit.mjDSBL_AUTORESET
         surface = [FRICTION, 0.005, 0.0001]
         spec.worldbody.add_geom(type=mj.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], friction=surface)

@@ -1,4 +1,4 @@
-"""How much of a sample's time is the engine's own: the generator against bare calls of the engine.
+"""`spare bench generate`: the generator of pushes against bare calls of the engine.
 
 Both sides build the same scenes, take the same numbers of steps and drive the gripper alike. The bare side knows in
 advance what to do: it draws nothing, looks at nothing and checks nothing.
@@ -7,8 +7,8 @@ advance what to do: it draws nothing, looks at nothing and checks nothing.
 from __future__ import annotations
 
 import os
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -102,15 +102,11 @@ def _resident() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def run(quick: bool = False, seed: int = 0, quiet: bool = False) -> dict[str, Any]:
-    """Everything, as plain numbers: overhead, rate and memory of each engine, and what a second worker brings."""
+def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Everything, as plain numbers: overhead, rate and memory of each engine, and the speed-up by a second worker."""
     from joblib import Parallel, delayed
 
     rounds, samples, many, turns, flat = (3, 15, 100, 1, 300) if quick else (7, 40, 400, 7, 10_000)
-
-    def say(what: str) -> None:
-        if not quiet:
-            print(what, file=sys.stderr, flush=True)
 
     facts: dict[str, Any] = {}
     for engine in ENGINES:
