@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint types unit properties fuzz faults bench-keras clean
+.PHONY: demo check test setup lint types quick unit wheel properties fuzz faults bench-keras clean
 
 setup:
 	@$(PYTHON) scripts/setup.py
 
 demo: setup
 	@$(BIN)/spare demo --out runs/demo
+
+# For every save: lint, types, and the tests that take seconds; under two minutes on two cores.
+check: setup lint types quick
 
 test: setup lint types unit
 
@@ -19,8 +22,15 @@ lint:
 types:
 	$(BIN)/pyright
 
+quick:
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
 unit:
 	$(BIN)/python -m pytest -n 2 --durations 20
+
+# What a user gets: the wheel in an empty environment without extras; import, fit on a table, save, load, a page.
+wheel: setup
+	@$(BIN)/python scripts/wheel.py
 
 # Every invariant of docs/reliability.md with 10,000 examples; about an hour on two cores.
 properties: setup
