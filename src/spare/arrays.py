@@ -14,11 +14,11 @@ import numpy as np
 import scipy.special
 
 
-def array_module(values: Any) -> Any:
-    """`numpy` for NumPy arrays and Python numbers, `jax.numpy` for everything else."""
-    return np if isinstance(values, np.ndarray | np.generic | float | int) else jnp
+def array_module(*values: Any) -> Any:
+    """`numpy` if all are NumPy arrays or Python numbers, `jax.numpy` otherwise."""
+    return np if all(isinstance(one, np.ndarray | np.generic | float | int) for one in values) else jnp
 
 
-def special_functions(values: Any) -> Any:
+def special_functions(*values: Any) -> Any:
     """`scipy.special` or `jax.scipy.special`, by the same rule: `ndtr`, `log_ndtr`, `ndtri`, `logsumexp`."""
-    return scipy.special if array_module(values) is np else jax.scipy.special
+    return scipy.special if array_module(*values) is np else jax.scipy.special

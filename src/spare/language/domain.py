@@ -114,6 +114,8 @@ class Domain:
         for name in (name for pair in action.frame.extents for name in pair):
             self.property(name)
         for name in action.frame.angles:
+            if name in action.parameters:
+                continue
             kind = self.property(name).kind
             if not isinstance(kind, Periodic) or not np.isclose(kind.period, 2 * np.pi, rtol=1e-6):
                 raise DefinitionError(f"action {action.name!r}: frame angle {name!r} needs a period of 2 pi (radians)")

@@ -57,7 +57,7 @@ class Frame:
     `positions`   groups of two or three properties, or of parameters, that are places: shifted, and the first two
                   turned with the heading
     `directions`  groups that are velocities, forces or offsets: turned, never shifted
-    `angles`      properties that are directions in the plane, in radians: the heading is subtracted
+    `angles`      properties or parameters that are directions in the plane, in radians: the heading is subtracted
     `mirror`      the world is the same after y -> -y in the frame
     `extents`     pairs of properties that are sizes along the world's x and y axes: the world is the same after a
                   quarter turn in which the two swap

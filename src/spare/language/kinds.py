@@ -72,12 +72,12 @@ class Normal(Leaf):
 
     def log_density(self, value: Any, location: Any, variance: Any) -> Any:
         """-((value - m)² / v + log v + log 2 pi) / 2."""
-        xp = array_module(value)
+        xp = array_module(value, location, variance)
         return -0.5 * (xp.square(value - location) / variance + xp.log(variance) + LOG_2PI)
 
     def loss(self, target: Any, spread: Any, location: Any, variance: Any) -> Any:
         """(((y - m)² + s²) / v + log v) / 2."""
-        xp = array_module(target)
+        xp = array_module(target, location, variance)
         return 0.5 * ((xp.square(target - location) + spread) / variance + xp.log(variance))
 
     def moments(self, location: Any, variance: Any) -> tuple[Any, Any]:
@@ -86,19 +86,19 @@ class Normal(Leaf):
 
     def log_tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
         """log Phi(z) and log Phi(-z), z = (value - m) / sqrt(v)."""
-        apart = (value - location) / array_module(value).sqrt(variance)
-        log_ndtr = special_functions(value).log_ndtr
+        apart = (value - location) / array_module(value, location, variance).sqrt(variance)
+        log_ndtr = special_functions(value, location, variance).log_ndtr
         return log_ndtr(apart), log_ndtr(-apart)
 
     def tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
         """Phi(z) and Phi(-z)."""
-        apart = (value - location) / array_module(value).sqrt(variance)
-        ndtr = special_functions(value).ndtr
+        apart = (value - location) / array_module(value, location, variance).sqrt(variance)
+        ndtr = special_functions(value, location, variance).ndtr
         return ndtr(apart), ndtr(-apart)
 
     def quantile(self, score: Any, location: Any, variance: Any) -> Any:
         """m + sqrt(v) score."""
-        return location + array_module(variance).sqrt(variance) * score
+        return location + array_module(variance, score).sqrt(variance) * score
 
     def stay_log_density(self, change: Any, variance: Any) -> Any:
         """log N(change; 0, v)."""

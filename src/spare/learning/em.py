@@ -246,7 +246,7 @@ class EM:
             states[j].fitted[shell] = fitted
 
     def train(self, jobs: Sequence[tuple[Pair, Plan]]) -> list[Fitted]:
-        """One batch of trainings, of all rules copula."""
+        """One batch of trainings, of all rules together."""
         return fit_jobs(self.dataset, jobs, self.plan.threads)
 
     def _trainable(self, shell: Shell, plan: Plan) -> bool:

@@ -54,7 +54,7 @@ class Family(abc.ABC, Generic[Member, FinishedPredictor]):
 
     @abc.abstractmethod
     def members(self, predictor: FinishedPredictor, capacity: Capacity) -> list[Member]:
-        """The members again, to go on training."""
+        """The members again, padded, to go on training; normalisation stays with the rule's `Scaling`."""
 
 
 class NetworkFamily(Family[Nets, Predictor]):

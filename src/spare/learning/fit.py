@@ -16,6 +16,7 @@ from spare.learning.bindings import Bindings
 from spare.learning.cache import TrainingCache
 from spare.learning.dataset import Dataset
 from spare.learning.em import Mixing
+from spare.learning.families import find_family
 from spare.learning.folds import fold_masks, split_weights
 from spare.learning.history import SearchResult
 from spare.learning.many import ManyResult, better_by_test, learn_rules
@@ -68,6 +69,8 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     if seed < 0 or (threads is not None and threads < 1):
         raise UsageError(f"seed must be 0 or more and threads 1 or more, got seed {seed} and threads {threads}")
     chosen = find_preset(preset)
+    for training in (chosen.training, chosen.last):
+        find_family(training.family)
     chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
     data, notes = prepare(domain, experience)
     domain = data.domain

@@ -2,7 +2,7 @@
 
 1. EM gives every rule a heaviest shell and every sample a membership.
 2. Rules that say the same (the same lists) are merged, and their memberships added.
-3. Each is trained once more on its samples; copula, with the default covariance, they are the model.
+3. Each is trained once more on its samples; together, with the default covariance, they are the model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RuleShare:
 
 @dataclasses.dataclass(frozen=True)
 class ManyResult:
-    """K rules learned copula.
+    """K rules learned together.
 
     model: one transition rule per distinct shell; memberships (n, K) of the samples that were learned from, merged as
     the rules were; history: one `Iteration` per step from the start.

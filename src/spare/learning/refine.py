@@ -7,7 +7,7 @@ Entries of x that never vary are left out at once. Then:
 2. Aggregators. Where a slot is a set, the rule is trained once more with further views of it: its size, sums and
    mean, then its extremes. They stay if the paired test supports it.
 3. Inputs. Each entry of x is shuffled among the samples, and what that costs on held-out ones is what the trained
-   networks make of the entry. Those that the test does not ask for are left out copula, the rule is trained without
+   networks make of the entry. Those that the test does not ask for are left out together, the rule is trained without
    them, and that is kept if it explains the held-out samples no worse; otherwise half of them, the least useful, are
    tried. The same again for what is left, at most six times.
 
@@ -40,7 +40,7 @@ TRIES = 6
 WIDER = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """By how much deviations may be widened."""
 GROUPS = (("mean", "sum", "count"), ("max", "min"))
-"""Aggregators that are tried copula."""
+"""Aggregators that are tried together."""
 SHUFFLED, SHUFFLES = 300, 5
 """An entry is shuffled until so many samples have been judged, at most so many times."""
 

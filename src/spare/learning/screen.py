@@ -30,7 +30,7 @@ class RidgeScreen:
     """About how well lists would do in a plan, remembered."""
 
     def __init__(self, dataset: Dataset, plan: Plan) -> None:
-        self._extractor, self._plan = dataset, plan
+        self._dataset, self._plan = dataset, plan
         self._known: dict[Pair, np.ndarray] = {}
 
     def loss(self, pair: Pair) -> float:
@@ -43,9 +43,9 @@ class RidgeScreen:
 
     def _losses(self, pair: Pair) -> np.ndarray:
         if pair not in self._known:
-            matrix, preset = self._extractor.matrix(*pair), self._plan.preset
+            matrix, preset = self._dataset.matrix(*pair), self._plan.preset
             self._known[pair] = ridge_losses(
-                self._extractor, matrix, self._plan.training, outliers=preset.training.outliers
+                self._dataset, matrix, self._plan.training, outliers=preset.training.outliers
             )
         return self._known[pair]
 

@@ -206,7 +206,7 @@ class GreedySearch:
     def _look_inside_sets(
         self, current: Trial, rounds: list[Round], moves: Callable[[Pair], Iterator[Pair]]
     ) -> tuple[Trial, list[Round]]:
-        """A set that comes first hides its members: each adds little beside it, yet copula they replace it.
+        """A set that comes first hides its members: each adds little beside it, yet together they replace it.
 
         So try other pointers in the place of a set, also after growing past it where that alone gains nothing; what
         is kept must beat the lists found so far by the paired test. Lists without a set of several are left alone.

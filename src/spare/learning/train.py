@@ -64,7 +64,7 @@ class Fitted:
         return Rule(dataset.experience.domain, spec, self.predictor, self.noise, self.copula)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that was learned as named arrays; `revive` reads them."""
+        """All that was learned as named arrays, for the cache."""
         parts = {name: getattr(self, name) for name in ("variance", "predicted", "unpredicted")}
         parts |= {f"noise.{name}": part for name, part in self.noise._asdict().items() if part is not None}
         parts |= {f"copula.{name}": part for name, part in (self.copula._asdict() if self.copula else {}).items()}
