@@ -23,7 +23,7 @@ from spare.learning.dataset import Dataset, DesignMatrix
 from spare.learning.history import Explored, Listener, Round
 from spare.learning.noise import default_variance, fit_noise, noise_log_prob, noise_log_values
 from spare.learning.screen import RidgeScreen
-from spare.learning.statistics import weighted_mean
+from spare.learning.statistics import Improvement, weighted_mean
 from spare.learning.threads import cores
 from spare.learning.train import Fitted, Pair, Plan, members_of, training_call
 from spare.model.model import Model
@@ -264,9 +264,9 @@ class CandidateTrainer:
         explored: Sequence[Explored],
         best: Trial | None,
         accepted: bool,
-        test: tuple[float, float],
+        test: Improvement,
         begin: float,
     ) -> Round:
         """The record of one round that began at `begin`."""
-        timing = (time.perf_counter() - begin, functools.partial(self.model, best) if best is not None else None)
-        return Round(tuple(explored), best.explored if best else None, accepted, *test, *timing)
+        seconds, build = time.perf_counter() - begin, functools.partial(self.model, best) if best else None
+        return Round(tuple(explored), best.explored if best else None, accepted, *test, seconds, build)

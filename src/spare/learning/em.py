@@ -108,7 +108,7 @@ class EM:
         self._polishing = False
         begin, z = time.perf_counter(), self.floored(start)
         states = [self._begin(z[:, j], j, of) for j in range(z.shape[1])]
-        history = [self._record(0, z, states, (np.inf, begin), ())]
+        history = [self._record(0, z, states, np.inf, begin)]
         z = self._iterate(z, states, history, self.mixing.iterations)
         self._polishing = self.mixing.polish > 0
         z = self._iterate(z, states, history, self.mixing.polish)
@@ -143,7 +143,7 @@ class EM:
                 fresh = self._restart(fresh, likelihood, starved)
             change = float(np.abs(fresh - z)[self.weights > 0].mean())
             z = fresh
-            history.append(self._record(len(history), z, states, (change, begin), starved))
+            history.append(self._record(len(history), z, states, change, begin, starved))
             if change < self.mixing.tolerance:
                 break
         return z
@@ -327,11 +327,11 @@ class EM:
         number: int,
         z: np.ndarray,
         states: Sequence[RuleState],
-        timing: tuple[float, float],
-        starved: tuple[int, ...],
+        change: float,
+        begin: float,
+        starved: tuple[int, ...] = (),
     ) -> Iteration:
         mean = self._explained(z, states, self.weights)
-        change, begin = timing
         seconds = time.perf_counter() - begin
         done = Iteration(number, z, tuple(s.shells for s in states), mean, change, starved, seconds)
         if self.listener:

@@ -197,8 +197,8 @@ class Task:
         plan = self.plan(data, dataset, None if mixing.rules == 1 else 1)
         if mixing.rules == 1:
             heard = view.stage("search") if hasattr(view, "stage") else view
-            plans = (plan, self.judging(data, dataset), self.finish(data, dataset))
-            return GreedySearch(dataset, plans, heard).run()
+            judging, finish = self.judging(data, dataset), self.finish(data, dataset)
+            return GreedySearch(dataset, plan, heard, judging=judging, finish=finish).run()
         return learn_rules(dataset, plan, mixing, view, finish=self.finish(data, dataset))
 
     def _auto(self, data: Experience, action: str, view: Any) -> SearchResult | ManyResult:

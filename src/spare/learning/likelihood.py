@@ -45,13 +45,8 @@ def log_values(
     resolved = DefaultNoise(
         *(None if p is None else p.astype(np.float32) for p in noise.resolved(experience.domain.resolutions))
     )
-    arguments = (change, moved, parts._replace(leaves=()), resolved)
-    leaves = experience.domain.leaves
-
-    def densities(change, moved, parts, noise):
-        return parts._replace(leaves=leaves).log_values(change, moved, noise)
-
-    values = np.asarray(PROGRAMS.get("density", densities, arguments, leaves)(*arguments), np.float64)[:rows]
+    arguments = (parts, change, moved, resolved)
+    values = np.asarray(PROGRAMS.get("density", Components.log_values, arguments)(*arguments), np.float64)[:rows]
     predicted = np.any(matrix.outputs, axis=0, keepdims=True).T
     sides = (np.where(predicted, values, 0.0), np.where(predicted, 0.0, values))
     inside, outside = (np.add.reduceat(side, experience.offsets[:-1], axis=0) for side in sides)

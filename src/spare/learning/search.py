@@ -24,25 +24,28 @@ from spare.learning.candidates import CandidateTrainer, Trial
 from spare.learning.dataset import Dataset
 from spare.learning.history import Listener, Round, SearchResult
 from spare.learning.refine import refine
-from spare.learning.statistics import paired_improvement
+from spare.learning.statistics import Improvement, paired_improvement
 from spare.learning.train import Pair, Plan, fit_predictors
 
 
 class GreedySearch:
-    """Algorithm 1 over one action's transitions, by up to three plans: (search, judging, finish).
+    """Algorithm 1 over one action's transitions, by up to three plans.
 
-    `judging` is how inputs and targets are chosen for the lists that were found, if they are; `finish` how those lists
-    are trained in the end, if otherwise than during the search: an ensemble of which every member leaves out other
-    samples.
+    `plan` is how candidates are trained; `judging` how inputs and targets are chosen for the lists that were found, if
+    they are; `finish` how those lists are trained in the end, if otherwise than during the search: an ensemble of
+    which every member leaves out other samples.
     """
 
     def __init__(
         self,
         dataset: Dataset,
-        plans: Plan | tuple[Plan, Plan | None, Plan | None],
+        plan: Plan,
         listener: Listener | None = None,
+        *,
+        judging: Plan | None = None,
+        finish: Plan | None = None,
     ) -> None:
-        plan, self.judging, self.finish = (plans, None, None) if isinstance(plans, Plan) else plans
+        self.judging, self.finish = judging, finish
         self.dataset, self.preset, self.listener = dataset, plan.preset, listener
         self.validation = plan.validation
         self.roles = len(dataset.roles)
@@ -168,7 +171,7 @@ class GreedySearch:
         trial = self.trainer.train([pair])[0]
         if self.trainer.empty is None:
             self.trainer.empty = trial
-        round_ = self.trainer.round([trial.explored], trial, True, (0.0, 0.0), begin)
+        round_ = self.trainer.round([trial.explored], trial, True, Improvement(0.0, 0.0), begin)
         if self.listener:
             self.listener.round_ended(0, round_)
         return trial, [round_]
@@ -266,7 +269,9 @@ class GreedySearch:
             best = min(trials, key=lambda trial: trial.explored.loss)
             worse, p_value = paired_improvement(best.losses, current.losses, self.validation)
             accepted = worse <= 0 or p_value >= self.preset.search.alpha
-            rounds.append(self.trainer.round([t.explored for t in trials], best, accepted, (-worse, p_value), begin))
+            rounds.append(
+                self.trainer.round([t.explored for t in trials], best, accepted, Improvement(-worse, p_value), begin)
+            )
             if self.listener:
                 self.listener.round_ended(number + len(rounds) - 1, rounds[-1])
             if not accepted:
@@ -293,15 +298,14 @@ class GreedySearch:
                 return current, rounds
             current = best
 
-    def _judge(self, current: Trial, trials: Sequence[Trial]) -> tuple[Trial | None, bool, tuple[float, float]]:
-        """(best of the round, is it kept, (improvement, p-value))."""
+    def _judge(self, current: Trial, trials: Sequence[Trial]) -> tuple[Trial | None, bool, Improvement]:
+        """(best of the round, is it kept, the test against the current lists)."""
         if not trials:
-            return None, False, (0.0, 1.0)
+            return None, False, Improvement(0.0, 1.0)
         best = min(trials, key=lambda trial: trial.explored.loss)
-        improvement, p_value = paired_improvement(current.losses, best.losses, self.validation)
-        if self.preset.search.stop == "paper":
-            return best, improvement > 0, (improvement, p_value)
-        return best, improvement > 0 and p_value < self.preset.search.alpha, (improvement, p_value)
+        test = paired_improvement(current.losses, best.losses, self.validation)
+        kept = test.gain > 0 and (self.preset.search.stop == "paper" or test.p_value < self.preset.search.alpha)
+        return best, kept, test
 
 
 def _without_one(pair: Pair, apart: bool = False) -> list[Pair]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import stdtr
 
@@ -12,8 +14,15 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(weights[used] @ values[used] / weights[used].sum())
 
 
-def paired_improvement(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """(mean of before - after, p) of a one-sided paired t-test that losses fell; fewer than two samples give p = 1.
+class Improvement(NamedTuple):
+    """By how much losses fell on average, and the p-value of the one-sided test that they did."""
+
+    gain: float
+    p_value: float
+
+
+def paired_improvement(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> Improvement:
+    """Mean of before - after and p of a one-sided paired t-test that losses fell; fewer than two samples give p = 1.
 
     Weights enter through the effective sample size (sum w)² / sum w², which for whole weights is cautious: a
     sample counted twice does not become two independent ones.
@@ -23,8 +32,8 @@ def paired_improvement(before: np.ndarray, after: np.ndarray, weights: np.ndarra
     mean = float(share @ gain)
     size = 1.0 / float(share @ share)
     if size < 2 - 1e-9:
-        return mean, 1.0
+        return Improvement(mean, 1.0)
     variance = float(share @ np.square(gain - mean)) * size / (size - 1)
     if variance == 0:
-        return mean, 0.0 if mean > 0 else 1.0
-    return mean, float(stdtr(size - 1, -mean / np.sqrt(variance / size)))
+        return Improvement(mean, 0.0 if mean > 0 else 1.0)
+    return Improvement(mean, float(stdtr(size - 1, -mean / np.sqrt(variance / size))))

@@ -9,7 +9,7 @@ Learning uses `Components` for the object rows of a whole experience, prediction
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -39,7 +39,7 @@ def log_mixture(terms: Any, log_weight: Any, chosen: Any) -> Any:
     return xp.where(some, top - bottom, -xp.inf)
 
 
-class Components(NamedTuple):
+class Components(eqx.Module):
     """K = members x output slots leaves, and which of them speak about each of N objects (or object rows).
 
     mask (K, N) which of them hold the object; log_weight (K,); location and variance (K, N, Q), with resolution²;
@@ -50,7 +50,7 @@ class Components(NamedTuple):
     log_weight: Any
     location: Any
     variance: Any
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[Leaf, ...] = eqx.field(static=True)
 
     @property
     def held(self) -> Any:
@@ -170,15 +170,10 @@ class RuleDistribution(eqx.Module):
     values: Float[Array, "N Q"]
     x: Float[Array, " D"]
     pose: FramePose | None
-    parts: tuple[Array, Array, Array, Array]
+    components: Components
     noise: DefaultNoise
     copula: OneFactorCopula | None
     outputs: Bool[Array, "S N"]
-
-    @property
-    def components(self) -> Components:
-        """The leaves that speak about each object."""
-        return Components(*self.parts, self.domain.leaves)
 
     def _inside(self, values: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
         return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)

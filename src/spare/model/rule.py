@@ -25,7 +25,7 @@ from spare.language.domain import Domain
 from spare.language.frames import FramePose, to_frame
 from spare.language.references import Shell
 from spare.model.copula import OneFactorCopula
-from spare.model.distributions import RuleDistribution
+from spare.model.distributions import Components, RuleDistribution
 from spare.model.features import Layout, Observed, SceneSlots, observe
 from spare.model.noise import DefaultNoise
 from spare.model.predictors import PREDICTORS, AbstractPredictor, Take, predictor_name
@@ -163,11 +163,12 @@ class Rule(eqx.Module):
         changes = jnp.array([target == "change" for target in self.spec.targets])
         location = found.location.reshape(members * slots, 1, quantities) + jnp.where(changes, inside, 0.0)[None]
         variance = (found.variance + jnp.square(resolutions)).reshape(members * slots, 1, quantities)
-        parts = (
+        components = Components(
             jnp.tile(binding.outputs, (members, 1)),
             jnp.repeat(found.log_weight, slots),
             location,
             jnp.broadcast_to(variance, location.shape),
+            self.domain.leaves,
         )
         noise = self.noise.resolved(jnp.asarray(self.domain.resolutions, self.noise.variance.dtype))
         return RuleDistribution(
@@ -178,7 +179,7 @@ class Rule(eqx.Module):
             values=values,
             x=x,
             pose=pose,
-            parts=parts,
+            components=components,
             noise=noise,
             copula=self.copula,
             outputs=binding.outputs,
