@@ -33,7 +33,7 @@ def find_domain(name: str) -> Domain | None:
     """The domain that is registered or installed under this name, or None."""
     if name in _registered or name not in _installed():
         return _registered.get(name)
-    found = _installed()[name].load()
+    found = importlib.metadata.EntryPoint(name, _installed()[name], GROUP).load()
     if not isinstance(found, Domain) or found.name != name:
         raise DefinitionError(f"the entry point {name!r} of {GROUP} is not a domain of that name: {found!r}")
     return found
@@ -50,16 +50,16 @@ def ships(name: str) -> bool:
 
 
 @functools.cache
-def _installed() -> dict[str, importlib.metadata.EntryPoint]:
-    """The entry points of installed packages; a name that two of them claim is an error."""
+def _installed() -> dict[str, str]:
+    """Where the domains of installed packages are, `module:attribute` by name; a name that two claim is an error."""
     places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
     places += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    found: dict[str, importlib.metadata.EntryPoint] = {}
+    found: dict[str, str] = {}
     for package in importlib.metadata.distributions(path=list(dict.fromkeys(places))):
         for entry in package.entry_points.select(group=GROUP):
-            if found.setdefault(entry.name, entry).value != entry.value:
+            if found.setdefault(entry.name, entry.value) != entry.value:
                 raise DefinitionError(
-                    f"domain {entry.name!r} is offered as {found[entry.name].value} and as {entry.value}; "
+                    f"domain {entry.name!r} is offered as {found[entry.name]} and as {entry.value}; "
                     "uninstall one of the two packages"
                 )
     return found
