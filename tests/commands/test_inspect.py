@@ -26,12 +26,12 @@ def test_a_model(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> 
     samples.model().save(path)
     text = told(capsys, path)
     assert text.startswith(f"{path}: a SPARE model, format 1, ")
-    assert "domain queue (ships with SPARE)" in text
+    assert "domain queue (installed)" in text
     assert "properties: x (m), y (m), mass (kg, static)" in text
     assert "references used: behind (closest/1, mean), line (formula/1, mean)" in text
     assert "rule 1  usher(target): line(target) -> b1, behind(target) -> b2\n" in text
     assert "rule 2  usher(target): line(target) -> b1, behind(target) -> b2  changes: -\n" in text
-    assert "networks of 3 and 3 layers (relu, relu), 2 in the ensemble" in text
+    assert "a network of 3 layers (relu) and a network of 3 layers (relu), 2 in the ensemble" in text
     assert "made with: note ü, seed 3" in text
     facts = json.loads(told(capsys, path, "--json"))
     assert (facts["kind"], facts["members"], facts["manifest"]["resolutions"]["x"]) == ("model", [2, 2], 1e-3)

@@ -18,7 +18,7 @@ def main(data: str, out: str, rules: str, *more: str) -> None:
     folder = pathlib.Path(out + ".run")
     memo = open_run(folder, {"data": experience.fingerprint, "rules": rules}, resume="--resume" in more)
     preset = quick(max_references=1, training={"steps": 60})
-    options = {"seed": 0, "preset": preset, "rules": int(rules), "threads": 1, "memo": memo}
+    options = {"seed": 0, "preset": preset, "rules": int(rules), "threads": 1, "cache": memo}
     result = spare.fit(experience.domain, experience, **options)
     result.model.save(out)
     memo.close(finished=True)

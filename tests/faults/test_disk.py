@@ -23,7 +23,7 @@ SAVE = """
 import resource, sys, spare
 from spare.lab.worlds import queue as toy
 import spare.data.files
-import spare.model.files
+import spare.model.model
 model, data = toy.true_model(), toy.generate(40, seed=0)
 for limit in map(int, sys.argv[2:]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))

@@ -57,20 +57,22 @@ def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
         "bytes": size,
         "tensors": len(tensors),
         "numbers": sum(int(array.size) for array in tensors.values()),
-        "members": [_members(path, tensors, k) for k in range(len(manifest["rules"]))],
+        "members": [_members(path, tensors, k, rule) for k, rule in enumerate(manifest["rules"])],
         "manifest": manifest,
     }
 
 
-def _members(path: pathlib.Path, tensors: dict[str, np.ndarray], k: int) -> int:
-    """How many members a rule's ensemble has: the first axis of the biases of its networks, or 1."""
+def _members(path: pathlib.Path, tensors: dict[str, np.ndarray], k: int, rule: dict[str, Any]) -> int:
+    """How many networks a rule's ensemble has; 1 for predictors of another kind."""
     from spare.errors import FileError
 
-    own = {name: array for name, array in tensors.items() if name.startswith(f"rule.{k}.predictor.")}
-    if not own:
-        raise FileError(f"{path}: rule {k + 1} has no predictor; the file is damaged")
-    biases = [array for name, array in own.items() if name.endswith(".bias") and array.ndim]
-    return int(biases[0].shape[0]) if biases else 1
+    names = list(rule["predictor"].get("networks", {}))
+    if not names:
+        return 1
+    bias = tensors.get(f"rule.{k}.predictor.{names[0]}.0.bias")
+    if bias is None or not bias.ndim:
+        raise FileError(f"{path}: rule {k + 1} has no network; the file is damaged")
+    return int(bias.shape[0])
 
 
 def _experience(path: pathlib.Path, size: int) -> dict[str, Any]:

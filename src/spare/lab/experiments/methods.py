@@ -56,7 +56,7 @@ def preset(name: str, effort: float) -> Preset:
     chosen = PRESETS[name]
     if effort >= 1:
         return chosen
-    search = dataclasses.replace(chosen.search, folds=1, screen=1.0, refine=False)
+    search = dataclasses.replace(chosen.search, folds=1, halving=1.0, refine=False)
     final = chosen.final and shorter(chosen.final, effort)
     return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search, final=final)
 
