@@ -21,6 +21,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return printed.out
 
 
+@pytest.mark.slow
 def test_a_model(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
     path = tmp_path / "m.spare"
     samples.model().save(path)

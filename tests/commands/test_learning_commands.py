@@ -18,6 +18,8 @@ from spare.lab.worlds import queue as toy
 from spare.model.evaluation import evaluate
 from spare.model.model import load
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: object, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """The command line as a user's shell starts it."""

@@ -74,6 +74,7 @@ def test_truncated_anywhere(data: spare.Experience, tray: spare.Domain, tmp_path
             spare.Experience.load(cut, tray)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: pathlib.Path) -> None:
     data = toy.generate(20, 3)
     data.save(tmp_path / "whole.parquet")

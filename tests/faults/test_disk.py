@@ -36,6 +36,7 @@ for limit in map(int, sys.argv[2:]):
 """
 
 
+@pytest.mark.slow
 def test_disk_full_at_any_byte_of_a_save(tmp_path: pathlib.Path) -> None:
     """A message, the previous file intact, and no temporary file left, wherever the disk runs out."""
     toy.generate(3, seed=9).save(tmp_path / "data.parquet")
@@ -50,6 +51,7 @@ def test_disk_full_at_any_byte_of_a_save(tmp_path: pathlib.Path) -> None:
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
 
 
+@pytest.mark.slow
 def test_disk_full_during_fit(tmp_path: pathlib.Path) -> None:
     """`spare fit` says so with exit code 2; no model and no temporary file is left."""
     toy.generate(30, seed=0).save(tmp_path / "data.parquet")
@@ -60,6 +62,7 @@ def test_disk_full_during_fit(tmp_path: pathlib.Path) -> None:
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_disk_full_for_what_is_printed(tmp_path: pathlib.Path) -> None:
     """A full disk behind standard output is an error with a sentence, not a traceback."""
     toy.true_model().save(tmp_path / "m.spare")
@@ -68,6 +71,7 @@ def test_disk_full_for_what_is_printed(tmp_path: pathlib.Path) -> None:
     assert "cannot be written" in one_sentence(result)
 
 
+@pytest.mark.slow
 def test_reader_of_the_output_goes_away(tmp_path: pathlib.Path) -> None:
     """`spare inspect | head` ends quietly."""
     toy.true_model().save(tmp_path / "m.spare")
@@ -110,6 +114,7 @@ def test_readonly_folder(tmp_path: pathlib.Path) -> None:
     assert os.listdir(folder) == []
 
 
+@pytest.mark.slow
 def test_folder_that_is_not_there(tmp_path: pathlib.Path) -> None:
     """Refused before hours of work, not after."""
     toy.generate(6, seed=0).save(tmp_path / "d.parquet")

@@ -127,6 +127,7 @@ def test_results_killed_before_they_begin(tmp_path: pathlib.Path) -> None:
     refuses(lambda: Store(folder, QUICK), "not results")
 
 
+@pytest.mark.slow
 def test_two_runs_into_one_results_folder(tmp_path: pathlib.Path) -> None:
     """The second `spare reproduce` stops at once and names the process that is at work."""
     store = Store(tmp_path / "results", QUICK)

@@ -25,6 +25,8 @@ from spare.lab.worlds import queue as toy
 from spare.learning.cache import Kept, open_run
 from tests.faults.helpers import command, environment, one_sentence, refuses, run
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("SPARE_TEST_KILLS", "0"))
 
 SAVER = """

@@ -346,6 +346,7 @@ def test_model_of_another_domain_says_what_differs(good: bytes, path: pathlib.Pa
     )
 
 
+@pytest.mark.slow
 def test_model_of_an_unknown_domain_is_inspected(tmp_path: pathlib.Path) -> None:
     """`spare inspect` needs no domain; `spare show` says which one is needed."""
     own = spare.Domain(

@@ -67,6 +67,7 @@ def test_likelihoods_that_underflow() -> None:
     assert (scores < -1e6).all()
 
 
+@pytest.mark.slow
 def test_a_thousand_objects() -> None:
     """A state of a thousand objects is scored, drawn and explained."""
     data = toy.generate(1, seed=0, lines=370, longest=5)
@@ -76,6 +77,7 @@ def test_a_thousand_objects() -> None:
     assert "expected: 3 of" in model.predict(data.states[0], data.actions[0]).explain(data.next_states[0])
 
 
+@pytest.mark.slow
 def test_far_from_the_origin(tmp_path: pathlib.Path) -> None:
     """At 1e6 m 32-bit numbers are 6 cm apart: learning says so and gives a finite model."""
     data = toy.generate(24, seed=0)
@@ -86,6 +88,7 @@ def test_far_from_the_origin(tmp_path: pathlib.Path) -> None:
     assert_sound(result.model, far, tmp_path)
 
 
+@pytest.mark.slow
 def test_one_applicable_sample_and_everyone_predicted(tmp_path: pathlib.Path) -> None:
     """A reference that applies to one sample only, and rules that leave nobody unpredicted: a finite model."""
     alone = toy.generate(23, seed=0, followers=0, lines=1, longest=1)
@@ -112,6 +115,7 @@ def test_calibration_on_a_known_generator() -> None:
     assert moved.sum() * 2 > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["true", "learned"])
 def test_calibration_of_evaluate_and_of_draws(which: str) -> None:
     """True or learned: 90 % intervals of `evaluate` cover 88 to 92 % of 10,000 values; ranks in draws are uniform."""

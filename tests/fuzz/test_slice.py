@@ -9,6 +9,7 @@ import sys
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("models", 120), ("parquet", 60)])
 def test_slice_of_the_fuzzing(kind: str, count: int) -> None:
     """No crash, no hang, no error of another kind, no unexpected memory."""

@@ -137,6 +137,7 @@ def _framed_model() -> spare.Model:
     return spare.Model(domain, [rule], np.zeros(2))
 
 
+@pytest.mark.slow
 @given(angles)
 def test_turning_the_world_changes_no_likelihood(turn: float) -> None:
     model = _framed_model()
@@ -161,6 +162,7 @@ def test_the_density_is_that_of_the_rotated_gaussian() -> None:
         assert model.log_prob(data[i : i + 1])[0] == pytest.approx(expected + rest, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_samples_and_moments_are_in_the_world() -> None:
     model, data = _framed_model(), _world(1, 2)
     draws = np.stack([model.sample(data, seed)[0, :2] for seed in range(400)])
@@ -169,6 +171,7 @@ def test_samples_and_moments_are_in_the_world() -> None:
     assert np.allclose(draws.std(axis=0), std[0, :2], rtol=0.2)
 
 
+@pytest.mark.slow
 def test_a_learned_rule_in_the_frame_needs_fewer_samples_and_survives_a_file(tmp_path) -> None:
     train, test = _world(60, 3), _world(200, 4)
     # One member, so that the search judges every sample by the very network that the model has.
@@ -222,6 +225,7 @@ def test_quarter_turns_are_taken_out_where_sizes_lie_along_the_axes() -> None:
     assert np.allclose(swapped(jnp.asarray(turned), quarters(jnp.array([0.2 + QUARTER])), ((0, 1),)), values)
 
 
+@pytest.mark.slow
 def test_a_quarter_turn_of_pushed_boxes_changes_no_likelihood() -> None:
     """Through a whole rule, on real pushes: turn positions and gripper by 90 degrees, swap width and length."""
     data = push.generate(12, stack=2, extra=1, seed=3)
@@ -299,6 +303,7 @@ def test_directions_turn_and_never_shift() -> None:
     np.testing.assert_allclose(spread, [4.0, 1.0, 16.0, 9.0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_velocity_declared_as_a_direction_is_learned_better_and_the_mistake_is_noticed() -> None:
     scores = {}
     for wrong in (False, True):
@@ -312,6 +317,7 @@ def test_a_velocity_declared_as_a_direction_is_learned_better_and_the_mistake_is
     assert scores[False] > scores[True] + 0.5, scores
 
 
+@pytest.mark.slow
 def test_a_frame_that_only_shifts_is_one_word() -> None:
     """Its origin is at the object of that role; there is no heading, and none among the inputs."""
     shifted = spare.Domain(

@@ -125,6 +125,7 @@ def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> N
     np.testing.assert_allclose(mirror[:2], [math.cos(mirror[2]), math.sin(mirror[2])], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rule_and_dataset_see_the_same() -> None:
     data = vanes(world(), 40, 3)
     shell = spare.Shell(1).extend(spare.Pointer("nearest", (0,)))
@@ -149,6 +150,7 @@ def learn(period: float | None) -> tuple[spare.Model, spare.Experience, float]:
     return model, data, float(model.log_prob_values(data)[target, 2].mean())
 
 
+@pytest.mark.slow
 def test_learned_from_few_and_equal_after_a_turn() -> None:
     """With a period the rule comes close to the truth; without one it cannot; a whole turn changes nothing."""
     learned, data, score = learn(TURN)
@@ -168,6 +170,7 @@ def test_learned_from_few_and_equal_after_a_turn() -> None:
     check_model(learned, data[:60]).require()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "graph"])
 def test_baselines_know_periods(kind: str) -> None:
     data = vanes(world(), 60, 5)

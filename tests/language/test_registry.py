@@ -59,6 +59,7 @@ def test_names_are_known_without_importing_worlds() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
+@pytest.mark.slow
 def test_a_folder_beside_the_data_is_not_installed(tmp_path: pathlib.Path) -> None:
     """What looks like a package in the current folder offers no domains, though Python has the folder on its path."""
     (tmp_path / "evil.py").write_text("open('owned', 'w').close()\n")

@@ -56,6 +56,7 @@ def test_fewer_samples_than_a_split_needs(share: float) -> None:
         split_weights(np.ones(least - 1), share, 0)
 
 
+@pytest.mark.slow
 def test_the_smallest_split_works(tmp_path: pathlib.Path) -> None:
     data = toy.generate(4, seed=0)
     result = learned(data)
@@ -120,6 +121,7 @@ def test_data_of_another_domain(data: spare.Experience) -> None:
         learned(data)
 
 
+@pytest.mark.slow
 def test_a_constant_property(tmp_path: pathlib.Path) -> None:
     data = toy.generate(30, seed=0)
     values, after = data.values.copy(), data.next_values.copy()

@@ -95,6 +95,7 @@ def random_case(seed: int) -> tuple[Dataset, DesignMatrix, spare.Rule]:
     return dataset, table, spare.Rule(domain(), dataset.spec(gamma, delta), phi, np.ones(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_all_transitions_at_once_and_one_scene_at_a_time_give_the_same(seed: int) -> None:
     """One featuriser: over an experience in NumPy and over a scene in JAX; targets beside plain loops."""
@@ -131,6 +132,7 @@ def test_all_transitions_at_once_and_one_scene_at_a_time_give_the_same(seed: int
             np.testing.assert_allclose(table.spread[i, slot], target[members].var(axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_entries_of_x_are_what_their_names_say(seed: int) -> None:
     """In plain loops, read off the names."""
@@ -154,6 +156,7 @@ def test_entries_of_x_are_what_their_names_say(seed: int) -> None:
             assert found == pytest.approx(how[aggregator](members), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_cases_above_cover_what_they_should() -> None:
     cases = [random_case(seed) for seed in range(8)]
     shells = [shell for _, table, _ in cases for shell in (table.gamma, table.delta)]
@@ -190,6 +193,7 @@ def test_values_too_large_for_32_bits_are_refused() -> None:
         dataset.matrix(Shell(1), Shell(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "members", "seed"), [("default", 1, 2), ("paper", 1, 5), ("default", 3, 4)])
 def test_log_prob_of_a_fit_is_that_of_its_rule(name: str, members: int, seed: int) -> None:
     """On every transition, sets and overlapping slots included, and after the padding is cut away."""
@@ -255,6 +259,7 @@ def framed_data(count: int = 40, seed: int = 0) -> spare.Experience:
 NEAR = Shell(1, (Pointer("near", (0,)),))
 
 
+@pytest.mark.slow
 def test_a_frame_is_the_same_for_all_transitions_and_for_one_scene() -> None:
     data = framed_data()
     dataset = make_dataset(data, "shove", PRESETS["default"])

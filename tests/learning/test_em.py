@@ -26,6 +26,8 @@ from spare.learning.train import fit_jobs
 from tests.learning import many_worlds
 from tests.learning.helpers import quick
 
+pytestmark = pytest.mark.slow
+
 SMALL = Preset(
     "small",
     Training(hidden=(16,), activation="silu", phases=("joint",), steps=120, learning_rate=5e-3),
@@ -152,7 +154,6 @@ def test_one_vote_equals_plain_loops() -> None:
         assert found == pytest.approx(votes[shell] * mass / sum(votes.values()), rel=1e-5)
 
 
-@pytest.mark.slow
 def test_history_holds_distributions_and_the_result_is_a_model() -> None:
     data = _mixed()
     result = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=dataclasses.replace(_em(data).mixing, polish=1))
@@ -172,7 +173,6 @@ def test_one_rule_is_the_single_rule_learner() -> None:
     assert np.array_equal(one.model.log_prob(data), same.model.log_prob(data))
 
 
-@pytest.mark.slow
 def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path) -> None:
     data, folder = _mixed(40), tmp_path / "run"
     whole = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2)
@@ -208,7 +208,6 @@ def test_a_checkpoint_of_other_data_is_refused_unless_forced(tmp_path) -> None:
     open_run(tmp_path / "run", {"data": "two"}, resume=True, force=True).close(finished=False)
 
 
-@pytest.mark.slow
 def test_two_known_rules_are_told_apart() -> None:
     """One acts where somebody stands to the right, the other where nobody does; both apply to the former."""
     acts = many_worlds.WORLDS["two"]

@@ -67,6 +67,7 @@ def compare_gradient(found: Any, loss: Callable[[Any], Any], parameters: Any, rn
 Other: Any = type("Other", (Leaf,), {name: getattr(Normal, name) for name in Leaf.__abstractmethods__})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", [Normal(), Other()], ids=["Gaussian", "any leaf"])
 @pytest.mark.parametrize("phase", ["mean", "variance"])
 def test_gradients_of_the_paper_losses(phase: Phase, leaf: Leaf) -> None:
@@ -100,6 +101,7 @@ def test_gradients_of_the_paper_losses(phase: Phase, leaf: Leaf) -> None:
         compare_gradient(jax.tree.map(lambda part: 10 * part, state.first), loss, learned, rng)
 
 
+@pytest.mark.slow
 def test_gradient_of_the_joint_loss() -> None:
     with jax.enable_x64(True):
         rng = np.random.default_rng(1)
@@ -181,6 +183,7 @@ def test_default_variance_is_never_negative_and_0_without_rows() -> None:
 SHELL = Shell(1, (Pointer("line", (0,)), Pointer("behind", (0,))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["paper", "default"])
 def test_weight_2_equals_repeating(preset: str) -> None:
     """Scaling, default variance, and every row's share of loss and gradient."""

@@ -34,6 +34,8 @@ from tests.learning import many_worlds
 from tests.learning.helpers import fit_shell
 from tests.learning.worlds import searches
 
+pytestmark = pytest.mark.slow
+
 NAME = "ridge"
 PENALTY, SMALLEST = 1e-3, 1e-8
 
@@ -248,7 +250,6 @@ def test_what_was_trained_is_what_the_rule_says() -> None:
     assert mean.shape == variance.shape == problem.rows.y.shape
 
 
-@pytest.mark.slow
 def test_several_rules_are_learned_with_it() -> None:
     """EM trains again from earlier members; this family starts anew, and finds the same."""
     acts = many_worlds.WORLDS["two"]

@@ -51,6 +51,7 @@ def leader() -> FitResult:
 SEARCHES = {"search-queue": queue, "search-leader-interleaved": leader}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_search_traces(name: str) -> None:
     assert trace(SEARCHES[name]()) == json.loads((FOLDER / f"{name}.json").read_text())

@@ -13,8 +13,9 @@ import pytest
 
 import spare
 from spare.arrays import array_module
-from spare.testing import check_model
 from tests.learning.helpers import quick
+
+pytestmark = pytest.mark.slow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +134,7 @@ def test_draws_are_Booleans_with_the_predicted_probability(learned: spare.Model)
     assert (std[:, 1] <= 0.5 + 1e-6).all()
 
 
-def test_it_keeps_the_contract_and_survives_a_file(learned: spare.Model, tmp_path: pathlib.Path) -> None:
+def test_it_survives_a_file(learned: spare.Model, tmp_path: pathlib.Path) -> None:
     test, _ = lamps(40, 3)
     learned.save(tmp_path / "lamps.spare")
     again = spare.load(tmp_path / "lamps.spare", DOMAIN)
@@ -148,4 +149,3 @@ def test_it_keeps_the_contract_and_survives_a_file(learned: spare.Model, tmp_pat
     )
     with pytest.raises(spare.FileError, match="on"):
         spare.load(tmp_path / "lamps.spare", plain)
-    assert not [one for one in check_model(learned, test).findings if one.subject != "draws"]

@@ -93,6 +93,7 @@ def with_outliers(**more: bool) -> Preset:
     return dataclasses.replace(chosen, training=training, final=None, **more)
 
 
+@pytest.mark.slow
 def test_rules_are_learned_and_scored_with_outliers() -> None:
     """What training says of each sample is what the model says; held-out samples are explained far better for it."""
     data, unseen = crowd(200, 3), crowd(200, 4)
@@ -111,6 +112,7 @@ def test_rules_are_learned_and_scored_with_outliers() -> None:
     assert "with outliers" not in str(model)
 
 
+@pytest.mark.slow
 def test_outliers_survive_a_file_and_a_checkpoint(tmp_path: pathlib.Path) -> None:
     """Saved and loaded, or learned again from the trainings of an earlier run: the same bits."""
     from spare.learning.cache import open_run

@@ -59,6 +59,7 @@ def results() -> tuple[FitResult, FitResult]:
     return first, second
 
 
+@pytest.mark.slow
 def test_a_value_that_is_set_is_predicted_as_such(results: tuple[FitResult, FitResult]) -> None:
     """x moves, the angle is set."""
     assert results[0].model.rules[0].spec.targets == ("change", "change")
@@ -106,6 +107,7 @@ def test_judges_say_what_training_said_and_are_widened_where_they_are_too_sure()
     assert sure.loss < -sure.fitted.log_prob[held].mean()
 
 
+@pytest.mark.slow
 def test_what_shuffling_costs() -> None:
     """What decides costs, by the test; what does not, does not; five shuffles of forty samples say so already."""
     one = judged(60)
@@ -119,6 +121,7 @@ def test_the_fewer_are_judged_the_weaker_the_evidence_that_keeps_an_entry() -> N
     assert [needed(count) for count in (10, 25, 100, 1000)] == [0.5, 0.2, 0.05, 0.05]
 
 
+@pytest.mark.slow
 def test_entries_that_never_vary_are_left_out() -> None:
     """If none varies, one stays."""
     data = doors(40, 4)
@@ -130,6 +133,7 @@ def test_entries_that_never_vary_are_left_out() -> None:
     assert fit(DOMAIN, same, seed=0, preset=chosen).model.rules[0].input_names
 
 
+@pytest.mark.slow
 def test_what_tells_an_image_from_its_original_is_kept() -> None:
     """Always shoved along 0.5 rad, in a wind along x: sin(heading) is constant, but not in the mirror."""
     frame = spare.Frame(origin=lambda t, a: (t.x, t.y), heading=lambda t, a: a.h, positions=(("x", "y"),), mirror=True)

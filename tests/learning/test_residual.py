@@ -21,6 +21,8 @@ from spare.learning.train import fit_predictors
 from spare.model.predictors import Network, Predictor
 from tests.learning.helpers import fit_shell
 
+pytestmark = pytest.mark.slow
+
 TRUE = toy.true_shell(1)
 
 

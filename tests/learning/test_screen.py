@@ -36,6 +36,7 @@ def test_rows_left_out_are_as_if_each_had_been() -> None:
     np.testing.assert_allclose(left_out(features, y, weight), expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_losses_of_a_linear_world_are_those_of_the_true_model() -> None:
     """Where ridge regression can be right it is, within 5 %; samples that a rule does not cover have none."""
     data = toy.generate(400, 0, followers=2)
@@ -48,6 +49,7 @@ def test_losses_of_a_linear_world_are_those_of_the_true_model() -> None:
     assert losses[covered].mean() == pytest.approx(true[covered].mean(), rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_true_list_has_the_best_ridge_loss_and_only_the_best_are_trained() -> None:
     """Step by step along the true list; a search that trains two candidates a round finds what the full one finds."""
     data = toy.generate(300, 1, followers=2)

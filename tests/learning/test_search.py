@@ -48,6 +48,7 @@ SEARCH = dataclasses.replace(
 """The whole search of the real preset, and nothing after it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("followers", [0, 1])
 def test_the_queue_is_found_by_default(followers: int) -> None:
     data = toy.generate(300, seed=0, followers=followers)
@@ -64,6 +65,7 @@ def test_worlds_are_found_by_default(name: str) -> None:
     assert recovered(fit(world.domain, data, seed=0, preset=SEARCH), data, world.truths)
 
 
+@pytest.mark.slow
 def test_members_replace_a_set_that_came_first() -> None:
     """Two followers: everyone in line is the best first reference, and yet not part of the truth."""
     data = toy.generate(240, seed=0, followers=2)
@@ -78,6 +80,7 @@ def test_members_replace_a_set_that_came_first() -> None:
 # -- every loss in the history is that of a model one can use ------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("treatment", "refine"), [("empty", False), ("covariance", False), ("empty", True)])
 def test_losses_are_those_of_the_models(treatment: str, refine: bool) -> None:
     """Samples that a rule does not cover included, in both of the paper's ways (some targets have no one behind).
@@ -131,6 +134,7 @@ def test_history_has_everything_for_a_figure() -> None:
 # -- stop rules ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_stop_rules() -> None:
     for rule in ("paper", "paired"):
         for followers in (0, 1):
@@ -206,6 +210,7 @@ def test_lists_with_one_pointer_less() -> None:
     assert _without_one((one, one), apart=True) == [(empty, empty), (empty, one), (one, empty)]
 
 
+@pytest.mark.slow
 def test_no_references_at_all() -> None:
     result = fit(toy.domain, queue(), seed=0, preset=quick(max_references=0))
     assert searches(result)[0].best.gamma == Shell(1)
@@ -215,6 +220,7 @@ def test_no_references_at_all() -> None:
 # -- Delta apart from Gamma ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", ["interleaved", "nested"])
 def test_an_object_that_matters_but_does_not_move(delta: str) -> None:
     """The leader's weight sets how far the target goes; the leader rests: it belongs to Gamma alone."""
@@ -229,6 +235,7 @@ def test_an_object_that_matters_but_does_not_move(delta: str) -> None:
     assert np.isfinite(result.model.log_prob(data)).all()
 
 
+@pytest.mark.slow
 def test_delta_may_be_larger_than_gamma() -> None:
     """Everyone around moves by d, whoever they are: their places need not be looked at."""
     base = fixed_worlds()["group"]
@@ -242,6 +249,7 @@ def test_delta_may_be_larger_than_gamma() -> None:
 # -- compilations and determinism ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_search_compiles_a_handful_of_programs_and_the_next_one_none() -> None:
     preset = quick(training={"hidden": (8,), "steps": 40}, max_references=2)
     before = PROGRAMS.compiled
@@ -263,6 +271,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads() -> None:
     assert other.explored[0].loss != one.explored[0].loss
 
 
+@pytest.mark.slow
 def test_several_templates_give_one_model() -> None:
     world = fixed_worlds()["templates"]
     data = world.generate(1, 120)
@@ -281,6 +290,7 @@ def test_presets_are_left_as_they_are() -> None:
     assert dataclasses.asdict(PRESETS["default"]) == before
 
 
+@pytest.mark.slow
 def test_a_candidate_for_a_single_sample_is_skipped() -> None:
     """Its only sample is held out somewhere: there it could not be trained, or would be judged by those who saw it."""
     several = {name: (lambda o, p, k=k: o.x > k * p.x) for k, name in enumerate("abcde", 1)}

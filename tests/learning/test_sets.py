@@ -61,11 +61,13 @@ def test_an_aggregator_that_the_reference_does_not_offer_is_found(matters: str) 
     assert {*rule.spec.features.extra} <= {*rule.input_names}
 
 
+@pytest.mark.slow
 def test_nothing_is_added_where_the_offer_is_enough(tmp_path: pathlib.Path) -> None:
     """What the reference's own aggregator tells needs no other."""
     assert learned("mean").spec.features.extra == ()
 
 
+@pytest.mark.slow
 def test_added_inputs_bring_unseen_likelihood_and_are_saved(tmp_path: pathlib.Path) -> None:
     """At least half a nat per transition beside the same learner that may not add; the file and the words name them."""
     data, unseen = carts(150, 0, "sum"), carts(200, 1, "sum")
@@ -82,6 +84,7 @@ def test_added_inputs_bring_unseen_likelihood_and_are_saved(tmp_path: pathlib.Pa
     np.testing.assert_array_equal(again.log_prob(unseen), more.log_prob(unseen))
 
 
+@pytest.mark.slow
 def test_sets_of_one_size_are_not_counted_and_unknown_entries_are_refused() -> None:
     """With two boxes each, sum and size tell nothing that the mean does not."""
     data = carts(120, 2, "sum")

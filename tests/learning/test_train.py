@@ -37,6 +37,7 @@ def trained(name: str) -> tuple[Fitted, Model]:
     return fitted, Model(data.domain, [fitted.rule(dataset)], np.ones(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "default"])
 def test_a_known_generator_is_recovered(name: str) -> None:
     """Means within a fraction of the noise, deviations within a third, and the density near the true one."""
@@ -59,6 +60,7 @@ def test_a_known_generator_is_recovered(name: str) -> None:
     assert -0.1 < gap < {"paper": 8.0, "default": 0.8}[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "default"])
 def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
     """On held-out data, against the Gaussian whose mean and variance are fitted to those very data."""
@@ -74,6 +76,7 @@ def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
     assert np.isfinite(fitted.log_prob).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "default"])
 def test_every_output_slot_is_trained(name: str) -> None:
     """Each slot's own rows of the last layers have left their start, and each slot follows its own target."""
@@ -152,6 +155,7 @@ def test_glorot_limits_are_those_of_the_real_sizes() -> None:
         assert all((bias == 0).all() for bias in net.biases)
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing() -> None:
     """The same candidate in a wider padded shape gives the same networks, up to rounding."""
     preset = quick("paper")
@@ -186,6 +190,7 @@ def test_weight_0_equals_leaving_out() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_training_weights_of_0_leave_rows_out_of_one_fit() -> None:
     """LearnDist itself: rows without training weight do not touch scaling, networks or default variances."""
     preset = quick("paper")
@@ -205,6 +210,7 @@ def test_training_weights_of_0_leave_rows_out_of_one_fit() -> None:
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
     """`exact` learns the members' spread; `mean`, as the paper, only that of their mean."""
     deviations = {}
@@ -219,6 +225,7 @@ def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
     assert deviations["mean"] < 0.8 * deviations["exact"]
 
 
+@pytest.mark.slow
 def test_each_sample_is_judged_by_the_members_that_were_not_trained_on_it() -> None:
     preset = quick(training={"members": 3}, folds=3)
     data = toy.generate(60, seed=2, followers=1)
@@ -245,6 +252,7 @@ def test_few_samples_are_judged_in_several_folds(samples: int, folds: int) -> No
     assert PRESETS["paper"].search.folds_for(samples) == 1
 
 
+@pytest.mark.slow
 def test_less_effort_is_the_same_program_and_fewer_steps() -> None:
     preset = quick()
     data = toy.generate(60, seed=2, followers=1)
@@ -257,6 +265,7 @@ def test_less_effort_is_the_same_program_and_fewer_steps() -> None:
     assert not np.array_equal(flat(whole)[0], flat(half)[0])
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_ahead_of_a_cold_one_after_little_training() -> None:
     """A twentieth of the schedule: what an earlier training of the same lists has learned need not be learned again."""
     data = toy.generate(300, seed=1, followers=1)
@@ -271,6 +280,7 @@ def test_a_warm_start_is_ahead_of_a_cold_one_after_little_training() -> None:
     np.testing.assert_array_equal(warm.scaling.y_scale, earlier.scaling.y_scale)
 
 
+@pytest.mark.slow
 def test_members_are_padded_again_as_they_were() -> None:
     """A trained predictor gives back networks that say the same of every row, in a wider shape too."""
     data = toy.generate(60, seed=3, followers=1)

@@ -77,6 +77,7 @@ def joint_log_density(score: Any, loading: Any, apart: Any) -> Any:
     return OneFactorCopula(None, apart).log_density(score, loading)
 
 
+@pytest.mark.slow
 def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_were() -> None:
     """On a fine grid over two objects; the integral over one of them is the other's own density."""
     parts, loading, apart = components(2, 0), jnp.array([[0.9], [-0.7]]), jnp.array([0.1])
@@ -98,6 +99,7 @@ def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_we
     assert np.abs(values - np.outer(own, values.sum(axis=0) * step)).max() > 0.02  # and yet it is no product
 
 
+@pytest.mark.slow
 def test_scores_and_values_are_inverse_far_into_the_tails() -> None:
     parts = components(40, 1)
     score = jnp.linspace(-6, 6, 40)[:, None]
@@ -107,6 +109,7 @@ def test_scores_and_values_are_inverse_far_into_the_tails() -> None:
     assert (far > 12).all()
 
 
+@pytest.mark.slow
 def test_gradients_of_the_density_are_those_of_finite_differences() -> None:
     score, loading = jnp.array([[0.3], [-1.2], [0.8]]), jnp.array([[0.9], [0.5], [0.0]])
 
@@ -122,6 +125,7 @@ def test_gradients_of_the_density_are_those_of_finite_differences() -> None:
     assert found[2, 0] == 0  # who has nothing in common adds nothing
 
 
+@pytest.mark.slow
 def test_draws_have_the_common_cause_and_the_share_apart() -> None:
     loading = jnp.array([[0.9], [0.6]])
     draw = jax.vmap(lambda key: OneFactorCopula(None, jnp.array([0.2])).draw(key, loading))
@@ -161,6 +165,7 @@ def learned() -> tuple[spare.Model, spare.Experience]:
     return fit(DOMAIN, states(300, 1), seed=0, preset=recipe).model, states(300, 2)
 
 
+@pytest.mark.slow
 def test_loadings_are_recovered(learned: tuple[spare.Model, spare.Experience]) -> None:
     """Those of x within 0.1; y has no common cause, and the evidence says so."""
     rule = learned[0].rules[0]
@@ -170,6 +175,7 @@ def test_loadings_are_recovered(learned: tuple[spare.Model, spare.Experience]) -
     assert "errors are correlated: x " in str(learned[0])
 
 
+@pytest.mark.slow
 def test_unseen_transitions_are_likelier_and_single_values_as_likely(
     learned: tuple[spare.Model, spare.Experience],
 ) -> None:
@@ -185,6 +191,7 @@ def test_unseen_transitions_are_likelier_and_single_values_as_likely(
     assert apart.std() < 0.75 * np.sqrt(2) * 0.2
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_keeps_the_contract(
     learned: tuple[spare.Model, spare.Experience], tmp_path: pathlib.Path
 ) -> None:
@@ -196,6 +203,7 @@ def test_it_is_saved_and_keeps_the_contract(
     assert not check_model(model, unseen).findings
 
 
+@pytest.mark.slow
 def test_slopes_are_finite_where_nothing_varies_and_at_the_median() -> None:
     """A variance that is resolution² has no free part; a root of 0 would have an infinite slope."""
 

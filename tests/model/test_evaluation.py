@@ -53,6 +53,7 @@ def drawn(domain: spare.Domain, count: int = 1500, seed: int = 0) -> spare.Exper
     )
 
 
+@pytest.mark.slow
 def test_a_perfect_model(flat: spare.Domain) -> None:
     data = drawn(flat)
     result = evaluate(gaussian(flat), data, seed=0, draws=60)
@@ -72,6 +73,7 @@ def test_a_perfect_model(flat: spare.Domain) -> None:
     assert set(result.rmse) == {"x"}  # static properties are not scored
 
 
+@pytest.mark.slow
 def test_crps_and_rmse_of_a_biased_model(flat: spare.Domain) -> None:
     """CRPS(N(m, s²), y) = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)), z = (y - m) / s; RMSE² = s² + bias²."""
     data, bias, sigma = drawn(flat, 800), 0.4, 0.8
@@ -86,12 +88,14 @@ def test_crps_and_rmse_of_a_biased_model(flat: spare.Domain) -> None:
         assert result.coverage[f"{level:.0%}"] == pytest.approx(np.mean(np.abs(z) < reach), abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_sure_covers_too_little(flat: spare.Domain) -> None:
     result = evaluate(gaussian(flat, 0.0, SIGMA / 3), drawn(flat, 600), seed=0, draws=40)
     expected = math.erf(1.6449 / 3 / math.sqrt(2))
     assert result.coverage["90%"] == pytest.approx(expected, abs=0.07)
 
 
+@pytest.mark.slow
 def test_totals_on_the_queue() -> None:
     data = toy.generate(40, seed=0)
     model = toy.true_model(2)
@@ -111,6 +115,7 @@ def test_totals_on_the_queue() -> None:
     assert evaluate(model, data, seed=50, draws=20).crps != result.crps
 
 
+@pytest.mark.slow
 def test_any_transition_model_can_be_scored(flat: spare.Domain) -> None:
     """log_prob, sample and predict suffice: means then come from draws, nats per moved value are unknown."""
     inner, data = gaussian(flat), drawn(flat, 200)

@@ -148,6 +148,7 @@ def test_linear_predictors_are_exact_or_refused() -> None:
             spare.linear_predictor(jnp.zeros((2, 1)), jnp.zeros(1), jnp.full((1, 1), wrong))
 
 
+@pytest.mark.slow
 def test_fresh_predictors_start_as_documented() -> None:
     predictor = fresh_predictor(jax.random.key(0), 4, (2, 3), hidden=(5,), members=3)
     found = predictor(jnp.ones(4))

@@ -13,6 +13,8 @@ from spare.learning.presets import PRESETS
 from tests.properties.answers import pooled
 from tests.strategies import plain
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", [5, 14])
 def test_epistemic_is_disagreement_of_members_and_of_tied_rules(seed: int) -> None:

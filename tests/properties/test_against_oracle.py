@@ -12,7 +12,7 @@ from hypothesis import given
 from tests.properties.answers import assert_close, of_library, of_oracle, pool, pooled
 from tests.strategies import BUCKETS, MANY, case, choices, examples, plain, plan, seeds, thorough, transitions
 
-pytestmark = pytest.mark.invariant
+pytestmark = [pytest.mark.invariant, pytest.mark.slow]
 
 
 @examples(6, per=MANY)

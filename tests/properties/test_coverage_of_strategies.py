@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from tests import oracle
 from tests.oracle import World
 from tests.strategies import case, plain, plan
 
 
+@pytest.mark.slow
 def test_every_kind_of_case_is_drawn() -> None:
     seen: Counter[str] = Counter()
     for seed in range(30):

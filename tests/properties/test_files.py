@@ -8,6 +8,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -107,6 +108,7 @@ def test_checkpoints_come_back_bit_for_bit(given_arrays: dict[str, np.ndarray]) 
     assert {n: a.tobytes() for n, a in found.arrays.items()} == {n: a.tobytes() for n, a in given_arrays.items()}
 
 
+@pytest.mark.slow
 @examples(6)
 @given(choices, seeds)
 def test_models_are_saved_loaded_and_saved_as_the_same_bytes(rnd: random.Random, seed: int) -> None:

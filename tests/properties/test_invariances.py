@@ -16,7 +16,7 @@ from tests.strategies import Case, plain
 
 # 5: ties, and none applying; 14: overlapping slots, sets, arity 2, lower scores.
 both = pool(5, 14)
-pytestmark = pytest.mark.invariant
+pytestmark = [pytest.mark.invariant, pytest.mark.slow]
 
 
 def rebuilt(data: spare.Experience, **changes: np.ndarray) -> spare.Experience:

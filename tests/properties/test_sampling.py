@@ -13,7 +13,7 @@ from tests.properties.answers import each_for_itself, pooled
 from tests.strategies import Case, plain
 
 DRAWS = 4096
-pytestmark = pytest.mark.invariant
+pytestmark = [pytest.mark.invariant, pytest.mark.slow]
 
 
 def chosen(drawn: Case, kind: str) -> int:

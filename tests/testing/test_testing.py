@@ -98,6 +98,7 @@ class Moves(Plain):
         return super().sample(experience, seed) + np.float32(0.5)
 
 
+@pytest.mark.slow
 def test_a_model_of_ours_keeps_the_contract() -> None:
     report = check_model(toy.true_model(), toy.generate(12, seed=0))
     assert report.ok, str(report)
@@ -207,6 +208,7 @@ def test_a_reference_that_raises_on_data() -> None:
     assert "reference 'bad': it raises on these data" in str(report)
 
 
+@pytest.mark.slow
 def test_resolutions_that_hide_everything(tmp_path: pathlib.Path) -> None:
     here = toy.domain
     coarse = here.with_resolutions({"x": 50.0})

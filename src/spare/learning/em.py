@@ -313,7 +313,7 @@ class EM:
         return self.floored(weight / weight.sum(axis=1, keepdims=True))
 
     def _restart(self, z: np.ndarray, likelihood: np.ndarray, starved: Sequence[int]) -> np.ndarray:
-        """Give each starved rule a share of the samples that nobody explains well."""
+        """Give each starved rule a share of the samples that no rule explains well."""
         if not starved:
             return z
         z = z.copy()

@@ -34,7 +34,7 @@ class ShellWeights:
     def from_losses(cls, losses: Mapping[Shell, float], epsilon: float, total: int) -> ShellWeights:
         """pi(Gamma) = (1 - epsilon) exp(-L(Gamma)) / sum exp(-L): the paper's chi, the right way up.
 
-        With every shell explored there is nobody to give epsilon to, and the explored ones share 1.
+        With every shell explored there is none to give epsilon to, and the explored ones share 1.
         """
         shells = list(losses)
         worst = np.array([losses[shell] for shell in shells], np.float64)

@@ -19,7 +19,7 @@ class FeatureSpec:
 
     `inputs`   properties of every slot; a set is seen through the aggregators of the reference that found it
     `framed`   positions and directions in the action's frame, with harmonics of its heading; otherwise the world's
-    `dropped`  entries of x, by name (`mean(b1).x`), that the predictor does not see after all
+    `dropped`  entries of x, by name (`mean(b1).x`), that the predictor does not see
     `extra`    entries by aggregators that the reference does not offer (`sum(b1).x`) that it sees as well
     """
 

@@ -86,9 +86,9 @@ def _shapes(model: TransitionModel, data: Experience, seed: int) -> Iterator[Fin
         yield Finding("sample", f"shape {drawn.shape}, or not finite", f"Return finite values of {data.values.shape}")
     elif not np.array_equal(drawn[:, static], data.values[:, static]):
         yield Finding("sample", "static properties change", "Copy them from the state")
-    told = model.predict(data.states[0], data.actions[0])
+    said = model.predict(data.states[0], data.actions[0])
     for name in ("mean", "std"):
-        part = np.asarray(getattr(told, name, None))
+        part = np.asarray(getattr(said, name, None))
         if part.shape != data.states[0].values.shape or not np.isfinite(part.astype(float)).all():
             yield Finding("predict", f"its {name} has shape {part.shape}, or is not finite", "One row per object")
         elif name == "std" and (part < 0).any():
@@ -152,8 +152,8 @@ def _indifference(model: TransitionModel, data: Experience, seed: int) -> Iterat
 
 def _draws(model: TransitionModel, data: Experience, seed: int) -> Iterator[Finding]:
     columns = list(data.domain.dynamic)
-    told = model.predict(data.states[0], data.actions[0])
-    mean, std = (np.asarray(part, np.float64)[:, columns] for part in (told.mean, told.std))
+    said = model.predict(data.states[0], data.actions[0])
+    mean, std = (np.asarray(part, np.float64)[:, columns] for part in (said.mean, said.std))
     many = data[np.zeros(DRAWS, np.int64)]
     drawn = np.asarray(model.sample(many, seed), np.float32)
     values = drawn.reshape(DRAWS, -1, drawn.shape[1])[:, :, columns].astype(np.float64)

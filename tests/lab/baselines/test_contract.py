@@ -14,6 +14,8 @@ from spare.learning.presets import PRESETS
 from spare.testing import check_model
 from tests.lab.baselines import worlds
 
+pytestmark = pytest.mark.slow
+
 MODELS = {
     "flat": (worlds.flat, worlds.queue),
     "ensemble": (worlds.ensemble, worlds.queue),

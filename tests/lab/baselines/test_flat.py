@@ -53,6 +53,7 @@ def test_stack_lists_the_stack_from_the_bottom_up() -> None:
     assert np.all(np.diff(data.values[rows[:, 3:], 0], axis=1) >= 0)
 
 
+@pytest.mark.slow
 def test_sorting_makes_the_order_of_the_data_irrelevant() -> None:
     data = worlds.queue()[:30]
     moved, _ = worlds.reordered(data, 1)

@@ -82,6 +82,7 @@ def test_claims_hold_where_the_numbers_say_so_and_only_there(name: str) -> None:
     assert [claim.name for claim in none] == [claim.name for claim in good]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(EVERY))
 def test_claims_without_one_of_the_cells(name: str) -> None:
     """A run that failed takes the numbers of the claims that need it, and of no other."""
@@ -95,6 +96,7 @@ def test_claims_without_one_of_the_cells(name: str) -> None:
         assert {claim.verdict for claim in found} <= {"holds", "not decided", "no numbers"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(EVERY))
 def test_pictures(name: str, tmp_path: pathlib.Path) -> None:
     """PNG, SVG and CSV, also of a run in which some runs are missing."""

@@ -27,7 +27,7 @@ from tests.lab.experiments.test_runner import STILL
 
 pytest.importorskip("distributed")
 # Dask's own warnings are not ours to answer for.
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.slow]
 
 
 def free_port() -> int:

@@ -23,6 +23,8 @@ from spare.lab.experiments.runs import FULL, QUICK, Run, Size
 from spare.lab.experiments.store import FORMAT, Store
 from tests.lab.experiments.made_up import TINY
 
+pytestmark = pytest.mark.slow
+
 
 def runs(size: Size) -> list[Run]:
     """Three that simulate a little, which needs nothing compiled, and one that cannot be."""

@@ -20,6 +20,8 @@ from spare.lab.report.comparison import comparison_page
 from spare.lab.report.results import results_page
 from tests.browser import NEEDED, show
 
+pytestmark = pytest.mark.slow
+
 DRAWN = "[...document.querySelectorAll('figure.scene')].every((one) => one.dataset.drawn === 'yes')"
 ASK = {
     "canvases": "document.querySelectorAll('canvas').length",

@@ -48,6 +48,7 @@ def test_a_scene_holds_what_was_observed(pushes: tuple[pathlib.Path, Experience]
     np.testing.assert_allclose(end, one.state.values[0, :3], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_expectations_and_references_of_a_model() -> None:
     data, model = queue.generate(20, 0), queue.true_model(2)
     (scene,) = scenes(data, [4], model)

@@ -9,6 +9,7 @@ import spare
 from spare.lab.worlds import queue as toy
 
 
+@pytest.mark.slow
 def test_the_true_model_is_true() -> None:
     data = toy.generate(600, 5, lines=2, longest=3)
     data = data[data.counts > 4]  # one size of batch, so one compilation

@@ -33,6 +33,7 @@ def test_numbers_of_objects(world: World) -> None:
             world.generate(**{"samples": 3, "seed": 0, **wrong})
 
 
+@pytest.mark.slow
 @EVERY
 def test_nothing_is_found_wrong_with_the_domain(world: World) -> None:
     assert list(check_domain(world.domain, world.generate(150, 1)).findings) == []
@@ -53,6 +54,7 @@ def test_only_affected_objects_change(world: World) -> None:
         world.moved(spare.Experience.from_table(world.domain, data[:1].to_table()))
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_noise_is_a_limit(world: World) -> None:
     """Objects at rest have exactly the error's density; more repeats do not change the limit much."""

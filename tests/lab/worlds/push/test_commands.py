@@ -16,6 +16,8 @@ from spare.commands.bench import Bench
 from spare.lab.bench import generate as bench
 from spare.lab.worlds.push.settings import ENGINES, Settings
 
+pytestmark = pytest.mark.slow
+
 
 def _generate(*words: str | pathlib.Path) -> int:
     return cli.main(["generate", "push", *map(str, words)])

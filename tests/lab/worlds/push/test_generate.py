@@ -22,6 +22,8 @@ from spare.lab.worlds.push.chunks import make_chunk
 from spare.lab.worlds.push.generation import generate, settings_of, simulate
 from spare.lab.worlds.push.settings import Ranges, Settings
 
+pytestmark = pytest.mark.slow
+
 RUN = "import sys; from spare.lab.worlds import push; push.generate({n}, extra=2, seed=6, jobs={jobs}, out=sys.argv[1])"
 
 

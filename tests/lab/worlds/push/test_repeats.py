@@ -11,6 +11,8 @@ from spare.errors import DataError, UsageError
 from spare.lab.worlds import push
 from spare.lab.worlds.push.repeats import cross_fit
 
+pytestmark = pytest.mark.slow
+
 STILL = -0.5 * math.log(2 * math.pi * 1e-6)
 """log N(y; y, resolution²): what a value that is known exactly earns at 1 mm."""
 

@@ -98,6 +98,7 @@ def _hand_written(values: np.ndarray) -> dict[str, np.ndarray]:
     return {"above": above, "above*": reach, "below": above.T, "nearest": nearest}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height", [2, 3, 4])
 def test_references_agree_with_plain_geometry_on_200_scenes(height):
     settings = Settings.make(height, extra=4, seed=height)
