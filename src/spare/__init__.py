@@ -57,7 +57,12 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
+_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "testing")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"spare.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'spare' has no attribute {name!r}")
     return getattr(importlib.import_module(f"spare.{_HOMES[name]}"), name)

@@ -16,12 +16,12 @@ def main(data: str, out: str, rules: str, *more: str) -> None:
     remember_programs()
     experience = spare.Experience.load(data)
     folder = pathlib.Path(out + ".run")
-    memo = open_run(folder, {"data": experience.fingerprint, "rules": rules}, resume="--resume" in more)
+    cache = open_run(folder, {"data": experience.fingerprint, "rules": rules}, resume="--resume" in more)
     preset = quick(max_references=1, training={"steps": 60})
-    options = {"seed": 0, "preset": preset, "rules": int(rules), "threads": 1, "cache": memo}
+    options = {"seed": 0, "preset": preset, "rules": int(rules), "threads": 1, "cache": cache}
     result = spare.fit(experience.domain, experience, **options)
     result.model.save(out)
-    memo.close(finished=True)
+    cache.close(finished=True)
 
 
 if __name__ == "__main__":

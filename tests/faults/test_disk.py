@@ -138,10 +138,10 @@ def test_folder_that_vanishes_while_writing(tmp_path: pathlib.Path) -> None:
 
 def test_run_folder_that_vanishes(tmp_path: pathlib.Path) -> None:
     """The next checkpoint says so."""
-    memo = open_run(tmp_path / "m.run", {}, resume=False)
+    cache = open_run(tmp_path / "m.run", {}, resume=False)
     shutil.rmtree(tmp_path / "m.run")
-    refuses(lambda: memo.put("key", Kept({}, {})), r"m\.run does not exist")
-    memo.close(finished=True)
+    refuses(lambda: cache.put("key", Kept({}, {})), r"m\.run does not exist")
+    cache.close(finished=True)
 
 
 def test_temporary_file_of_a_dead_writer_is_removed(tmp_path: pathlib.Path) -> None:

@@ -283,9 +283,9 @@ def test_lock_of_a_dead_owner(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "m.run"
     result = subprocess.run([sys.executable, "-c", code, str(folder)], env=environment(), check=False)
     assert result.returncode == -signal.SIGKILL
-    memo = open_run(folder, {}, resume=True)
+    cache = open_run(folder, {}, resume=True)
     assert (folder / "lock").read_text() == f"{os.getpid()}\n"
-    memo.close(finished=True)
+    cache.close(finished=True)
     assert not folder.exists()
 
 
@@ -301,20 +301,20 @@ def test_lock_that_is_a_link(tmp_path: pathlib.Path) -> None:
 
 def test_damaged_checkpoint_is_trained_again(tmp_path: pathlib.Path) -> None:
     """A checkpoint with a flipped bit, cut short or of another kind counts as missing."""
-    memo = open_run(tmp_path / "m.run", {}, resume=False)
+    cache = open_run(tmp_path / "m.run", {}, resume=False)
     arrays = {"a": np.arange(6, dtype=np.float64), "b": np.full((2, 3), np.nan, np.float32)}
-    memo.put("key", Kept(arrays, {"kind": "networks"}))
+    cache.put("key", Kept(arrays, {"kind": "networks"}))
     path = tmp_path / "m.run" / "key.safetensors"
     whole = path.read_bytes()
-    found = memo.get("key")
+    found = cache.get("key")
     assert found is not None
     assert all(np.array_equal(found.arrays[name], arrays[name], equal_nan=True) for name in arrays)
     flipped = bytearray(whole)
     flipped[-3] ^= 4
     for bad in (bytes(flipped), whole[:-1], b"", b"junk", b"PK\x03\x04" + whole):
         path.write_bytes(bad)
-        assert memo.get("key") is None
-    memo.close(finished=True)
+        assert cache.get("key") is None
+    cache.close(finished=True)
 
 
 @pytest.mark.parametrize("record", ["", "[]", "{", '{"a": 1, "a": 2}', "null", "\x00"])
@@ -339,9 +339,9 @@ def test_torn_files_of_a_killed_run_are_removed(tmp_path: pathlib.Path) -> None:
 
 def test_unfinished_run_is_inspected(tmp_path: pathlib.Path) -> None:
     """`spare inspect` of a run folder says how far it is and how to go on."""
-    memo = open_run(tmp_path / "m.spare.run", {"seed": 7}, resume=False)
-    memo.put("key", Kept({"a": np.ones(2)}, {}))
-    memo.close(finished=False)
+    cache = open_run(tmp_path / "m.spare.run", {"seed": 7}, resume=False)
+    cache.put("key", Kept({"a": np.ones(2)}, {}))
+    cache.close(finished=False)
     result = run("inspect", "m.spare.run", folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "an unfinished `spare fit`, 1 trainings are done" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -348,3 +349,17 @@ def test_a_frame_that_only_shifts_is_one_word() -> None:
         spare.Frame("target", positions=(("x", "y"),), angles=("yaw",))
     with pytest.raises(spare.DefinitionError, match="unknown role 'box'"):
         spare.Action("shove", ("target",), (), spare.Frame("box", positions=(("x", "y"),)))
+
+
+def test_frames_are_traced_when_a_domain_is_made_and_need_no_parameters() -> None:
+    def make(origin: Any) -> spare.Domain:
+        frame = spare.Frame(origin, lambda t, a: jnp.arctan2(t.vy, t.vx), positions=(("x", "y"),))
+        action = spare.Action("kick", ("t",), frame=frame)
+        return spare.Domain("one", properties=vehicles().properties, references=[], actions=[action])
+
+    assert make("t").actions[0].parameters == ()
+    data = kicked(vehicles(), 30, 0)
+    plain = dataclasses.replace(data, domain=make("t"), parameters=np.zeros((30, 0), np.float32))
+    assert np.isfinite(spare.fit(make("t"), plain, seed=0, preset=quick(max_references=0)).model.log_prob(plain)).all()
+    with pytest.raises(spare.DefinitionError, match="the formulas of its frame fail"):
+        make(lambda t, a: (t.nope, 0.0))

@@ -15,7 +15,7 @@ import pytest
 
 import spare
 from spare.language.references import AGGREGATORS, count_shells, next_pointers
-from spare.language.relations import Objects, Relation, SceneView
+from spare.language.relations import Objects, Parameters, Relation, SceneView
 from spare.learning.bindings import Bindings
 from spare.model.features import SceneSlots
 from tests import oracle
@@ -40,7 +40,7 @@ def test_references_select_what_loops_select(name: str) -> None:
 
     @jax.jit
     def both(values: Any, valid: Any, singles: Any, sets: Any) -> Any:
-        scene = SceneView(Objects(NAMES, values), valid, {})
+        scene = SceneView(Objects(NAMES, values), valid, Parameters({}))
         arguments = tuple(singles[k] for k in range(reference.arity))
         return (
             reference.relation.pick(scene, arguments),
@@ -163,7 +163,7 @@ def test_the_number_of_shells_is_that_of_a_listing(names: tuple[str, ...]) -> No
 
 @dataclasses.dataclass(frozen=True)
 class InPath(Relation):
-    """What lies within the action's reach to the right: a relation of a user's own that looks at a parameter."""
+    """What lies within the action's reach: a relation of a user's own, as plain as the docs have it."""
 
     @property
     def arity(self) -> int:
@@ -171,8 +171,7 @@ class InPath(Relation):
 
     def pick(self, scene: SceneView, arguments: tuple[Any, ...]) -> Any:
         x = scene.objects.x
-        gap = x - x[arguments[0]]
-        return (gap > 0) & (gap < scene.parameters.get("reach", 0.0)) & scene.valid
+        return jnp.abs(x - x[arguments[0]]) < scene.parameters["reach"]
 
     def describe(self) -> str:
         return "in the path"
@@ -199,3 +198,18 @@ def test_a_relation_may_look_at_the_action() -> None:
         builder.add(state, spare.ActionCall("sweep", ("arm",), (reach,)), state)
     held = Bindings(builder.build(), "sweep").masks(shell)[1].reshape(3, 3)
     np.testing.assert_array_equal(held.sum(axis=1), [0, 1, 2])
+
+
+def test_a_parameter_that_no_action_has_is_an_error() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Misspelt(InPath):
+        def pick(self, scene: SceneView, arguments: tuple[Any, ...]) -> Any:
+            return scene.objects.x < scene.parameters["raech"]
+
+    with pytest.raises(spare.DefinitionError, match="unknown parameter 'raech'; valid: reach"):
+        spare.Domain(
+            "row",
+            properties=[spare.Property("x", resolution=0.1)],
+            references=[spare.Reference("ahead", Misspelt())],
+            actions=[spare.Action("sweep", ("arm",), ("reach",))],
+        )

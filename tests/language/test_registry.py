@@ -88,8 +88,8 @@ class _Entry:
 
 
 def test_entry_points_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in (3, queue.domain):
-        monkeypatch.setattr(registry, "_installed", lambda found=found: {"a": _Entry("a", "p:a", found)})
+    for place in ("math:pi", "spare.lab.worlds.queue:domain"):
+        monkeypatch.setattr(registry, "_installed", lambda place=place: {"a": place})
         with pytest.raises(spare.DefinitionError, match="not a domain of that name"):
             registry.find_domain("a")
 

@@ -13,6 +13,7 @@ import pytest
 
 import spare
 from spare.arrays import array_module
+from spare.learning.history import SearchResult
 from tests.learning.helpers import quick
 
 pytestmark = pytest.mark.slow
@@ -46,6 +47,10 @@ class Bernoulli(spare.Leaf):
         xp = array_module(change)
         flip = xp.clip(variance, 1e-6, 0.5)
         return xp.where(xp.abs(change) > 0.5, xp.log(flip), xp.log1p(-flip))
+
+    def stay_moments(self, value: Any, variance: Any) -> tuple[Any, Any]:
+        flip = jnp.clip(variance, 1e-6, 0.5)
+        return value + flip * (1 - 2 * value), flip * (1 - flip)
 
     def stay(self, value: Any, score: Any, variance: Any) -> Any:
         flips = score > -jax.scipy.special.ndtri(jnp.clip(variance, 1e-6, 0.5))
@@ -149,3 +154,14 @@ def test_it_survives_a_file(learned: spare.Model, tmp_path: pathlib.Path) -> Non
     )
     with pytest.raises(spare.FileError, match="on"):
         spare.load(tmp_path / "lamps.spare", plain)
+
+
+def test_learning_and_the_model_agree_on_every_sample() -> None:
+    """One member, so that the search judges by the very network that the model has."""
+    data, _ = lamps(60, 4)
+    result = spare.fit(DOMAIN, data, seed=0, preset=quick(max_references=1))
+    search = result.history[0]
+    assert isinstance(search, SearchResult)
+    fitted = search.fitted[0]
+    own = fitted.matrix.applies
+    np.testing.assert_allclose(fitted.log_prob[own], result.model.log_prob(data)[own], atol=1e-3)

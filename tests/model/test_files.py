@@ -162,3 +162,11 @@ def test_references_that_a_model_does_not_use_may_differ(path: pathlib.Path) -> 
     smaller = spare.Domain("queue", properties=toy.domain.properties, references=kept, actions=toy.domain.actions)
     data = toy.generate(3, seed=1)
     np.testing.assert_array_equal(spare.load(path, smaller).log_prob(data), spare.load(path).log_prob(data))
+
+
+def test_outliers_of_the_default_noise_are_saved(tmp_path: pathlib.Path) -> None:
+    noise = spare.DefaultNoise(np.full(2, 0.01), np.full(2, 0.1), np.ones(2))
+    model = spare.Model(toy.domain, [], noise)
+    model.save(tmp_path / "m.spare")
+    data = toy.generate(5, seed=0)
+    np.testing.assert_array_equal(spare.load(tmp_path / "m.spare").log_prob(data), model.log_prob(data))

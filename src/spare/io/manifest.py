@@ -18,7 +18,6 @@ import json
 import math
 import os
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,8 +39,6 @@ _RULE = {
     *("framed", "dropped", "extra", "outliers", "copula", "predictor"),
 }
 
-_ENTRY = re.compile(r"[A-Za-z0-9_ ().]{1,128}")
-"""How an entry of a rule's input may be called: names, slots in parentheses, multiples of the heading."""
 
 Manifest = dict[str, Any]
 Tensors = Mapping[str, np.ndarray]
@@ -130,7 +127,7 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
             check_identifier(name, one)
     for name in ("dropped", "extra"):
         for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
-            if not isinstance(one, str) or not _ENTRY.fullmatch(one):
+            if not isinstance(one, str) or not one.isprintable() or not 0 < len(one) <= 256:
                 raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
     for name in ("framed", "outliers", "copula"):
         if not isinstance(rule[name], bool):

@@ -18,7 +18,7 @@ from spare.language.frames import Frame, FramePose
 from spare.language.kinds import Kind, Leaf, Periodic
 from spare.language.properties import REAL, Property
 from spare.language.references import Reference, Shell
-from spare.language.relations import Objects, SceneView
+from spare.language.relations import Objects, Parameters, SceneView
 from spare.names import check_identifier, check_label, check_unique
 
 
@@ -75,6 +75,10 @@ class Domain:
             raise DefinitionError(f"domain {name!r}: give at least one property and one action")
         if all(p.static for p in self.properties):
             raise DefinitionError(f"domain {name!r}: every property is static, so there is nothing to predict")
+        for prop in self.properties:
+            for entry in prop.kind.names(prop.name):
+                if not entry.isprintable() or len(entry) > 100:
+                    raise DefinitionError(f"property {prop.name!r}: its kind names an input {entry[:100]!r}")
         for reference in self.references:
             self._check_reference(reference)
         for action in self.actions:
@@ -119,6 +123,13 @@ class Domain:
             kind = self.property(name).kind
             if not isinstance(kind, Periodic) or not np.isclose(kind.period, 2 * np.pi, rtol=1e-6):
                 raise DefinitionError(f"action {action.name!r}: frame angle {name!r} needs a period of 2 pi (radians)")
+        shapes = ((len(action.objects), len(self.properties)), (len(action.parameters),))
+        try:
+            jax.eval_shape(
+                functools.partial(self.pose, action), *(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)
+            )
+        except Exception as error:  # formulas are the user's code
+            raise DefinitionError(f"action {action.name!r}: the formulas of its frame fail: {error}") from error
 
     def _check_group(self, action: Action, what: str, group: tuple[str, ...]) -> None:
         """A group is made of properties that can change, or of the action's parameters."""
@@ -153,7 +164,8 @@ class Domain:
         """What relations see of one scene."""
         names = action.parameters if action is not None else ()
         given = {name: parameters[k] for k, name in enumerate(names)}
-        return SceneView(Objects(self.property_names, values), valid, given)
+        known = dict.fromkeys(name for one in self.actions for name in one.parameters)
+        return SceneView(Objects(self.property_names, values), valid, Parameters(given, known))
 
     @functools.cached_property
     def property_names(self) -> tuple[str, ...]:

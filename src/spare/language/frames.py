@@ -127,7 +127,7 @@ def _turn(values: Any, columns: FrameColumns, pose: FramePose, sign: float) -> A
         parts[group[0]], parts[group[1]] = cos * x - sin * y, sin * x + cos * y
     for (column,) in columns.angles:
         parts[column] = parts[column] + sign * pose.heading
-    return xp.stack(parts, axis=-1)
+    return xp.stack(parts, axis=-1) if parts else values
 
 
 def _shift(values: Any, columns: FrameColumns, pose: FramePose, sign: float) -> Any:

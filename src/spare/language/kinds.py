@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ class Leaf(abc.ABC):
 
     continuous = True
     """Whether values of several objects can share a factor (`OneFactorCopula`)."""
+    shifts = False
+    """Whether p(value + c | m + c, v) is the same for every c: learning then works with changes, which keep digits."""
 
     @abc.abstractmethod
     def log_density(self, value: Any, location: Any, variance: Any) -> Any:
@@ -61,6 +64,10 @@ class Leaf(abc.ABC):
     def stay_log_density(self, change: Any, variance: Any) -> Any:
         """log p(change) of a value that no rule predicts; `variance` is the expected squared change."""
 
+    def stay_moments(self, value: Any, variance: Any) -> tuple[Any, Any]:
+        """(mean, variance) of the next value of what no rule predicts: the value itself, and its expected change²."""
+        return value, variance
+
     @abc.abstractmethod
     def stay(self, value: Any, score: Any, variance: Any) -> Any:
         """A draw of the next value of what no rule predicts, from a standard normal score."""
@@ -69,6 +76,8 @@ class Leaf(abc.ABC):
 @dataclasses.dataclass(frozen=True)
 class Normal(Leaf):
     """N(value; m, v)."""
+
+    shifts = True
 
     def log_density(self, value: Any, location: Any, variance: Any) -> Any:
         """-((value - m)² / v + log v + log 2 pi) / 2."""
@@ -138,7 +147,7 @@ class Kind(abc.ABC):
 
     def schema(self) -> dict[str, Any]:
         """What a file says about the kind, as JSON values: its name and its parameters."""
-        return {"name": type(self).__name__.lower(), **vars(self)}
+        return json.loads(json.dumps({**vars(self), "name": type(self).__name__.strip("_").lower()}))
 
 
 @dataclasses.dataclass(frozen=True)

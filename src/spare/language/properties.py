@@ -48,6 +48,8 @@ class Property:
             raise DefinitionError(
                 f"property {self.name!r}: kind must be a spare.Kind such as Real(), got {self.kind!r}"
             )
+        if isinstance(self.kind, Periodic) and self.period is None:
+            object.__setattr__(self, "period", self.kind.period)
         if self.period is not None:
             if self.kind not in (Real(), Periodic(self.period)):
                 raise DefinitionError(f"property {self.name!r}: give a period or a kind, not both")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,15 +52,28 @@ Mask = Bool[Array, " N"]
 Indices = tuple[Int[Array, ""], ...]
 
 
+class Parameters(dict[str, Any]):
+    """The action's parameters by name; NaN for those of other actions of the domain, an error for unknown ones."""
+
+    def __init__(self, given: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+        super().__init__(given)
+        self.known = tuple(known)
+
+    def __missing__(self, name: str) -> float:
+        if name not in self.known:
+            raise DefinitionError(one_of("parameter", name, self.known))
+        return math.nan
+
+
 class SceneView(NamedTuple):
     """What a relation sees: all objects of a scene, which rows are objects (`valid`), the action's parameters by name.
 
-    `parameters` is empty where no action is given, as when a domain checks its references.
+    A parameter that other actions have and this one has not is NaN, so that comparisons with it are false.
     """
 
     objects: Objects
     valid: Mask
-    parameters: Mapping[str, Float[Array, ""]]
+    parameters: Parameters
 
 
 class Relation(abc.ABC):
@@ -87,7 +101,7 @@ class Relation(abc.ABC):
         found = _union(self, scene, arguments, ())
         for argument in arguments:
             found = found & ~argument
-        return found
+        return found & scene.valid
 
 
 def _union(

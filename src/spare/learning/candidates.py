@@ -202,7 +202,7 @@ class CandidateTrainer:
         losses = -fitted.log_prob
         uncovered = ~fitted.matrix.applies
         if uncovered.any():
-            losses = np.where(uncovered, self._fallback(fitted, uncovered), losses)
+            losses = np.where(uncovered, self._fallback(uncovered), losses)
         gamma, delta = fitted.matrix.gamma, fitted.matrix.delta
         if not np.isfinite(losses).all():
             name = gamma.show(self.dataset.roles)
@@ -218,7 +218,7 @@ class CandidateTrainer:
         )
         return Trial(explored, fitted, losses)
 
-    def _fallback(self, fitted: Fitted, uncovered: np.ndarray) -> np.ndarray:
+    def _fallback(self, uncovered: np.ndarray) -> np.ndarray:
         """-log p of samples that a rule does not cover: by the other rules, the empty lists or a covariance."""
         if self.plan.others is not None:
             return self.plan.others

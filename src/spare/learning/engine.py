@@ -100,7 +100,11 @@ def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: Any = 0.0) 
     root = jnp.sqrt(1.0 - 0.999 ** count.astype(jnp.result_type(float)))
     scale, small = rate * root / (1.0 - 0.9 ** count.astype(jnp.result_type(float))), 1e-7 * root
     keep = 1.0 if isinstance(decay, float) and decay == 0 else 1.0 - rate * decay
-    net = jax.tree.map(lambda w, m, v: keep * w - scale * m / (jnp.sqrt(v) + small), net, first, second)
+
+    def moved(w: Array, m: Array, v: Array) -> Array:
+        return (keep * w - scale * m / (jnp.sqrt(v) + small)).astype(w.dtype)
+
+    net = jax.tree.map(moved, net, first, second)
     return net, Moments(count, first, second)
 
 
@@ -304,7 +308,8 @@ def descend(
         best, lowest = jax.lax.cond(due, check, lambda: (best, lowest))
         return now, state, best, lowest
 
-    carry = (start, Moments.zero(start, jnp), start, jnp.asarray(jnp.inf))
+    worst = jnp.full((), jnp.inf, jax.eval_shape(validate, start).dtype)
+    carry = (start, Moments.zero(start, jnp), start, worst)
     return jax.lax.fori_loop(0, batches.steps, step, carry)[2]
 
 

@@ -112,6 +112,8 @@ def provenance(
 def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[str]]:
     """Transitions with weight, seen through a domain with every resolution filled in, and notes about them."""
     data = experience.with_domain(domain)
+    if not len(data):
+        raise FitError("there are no transitions to learn from")
     if not (data.weights > 0).any():
         raise FitError("every transition has weight 0: there is nothing to learn from")
     data = data[np.flatnonzero(data.weights > 0)]

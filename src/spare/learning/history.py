@@ -63,8 +63,8 @@ class SearchResult:
 
     fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth, pruning
     and exchanges of sets; explored: every candidate that was trained, inner searches included; losses (n,): -log p of
-    every sample under the result, whether its rule applies or not. Losses are of each value alone: what objects do
-    copula is learned when the lists are found, and left out of them.
+    every sample under the result, whether its rule applies or not. Losses treat values as
+    independent: the copula is learned after the lists are found and is not included.
     """
 
     action: str
@@ -191,6 +191,8 @@ def _describe_step(one: Any, roles: tuple[str, ...]) -> dict[str, Any]:
 def _ended(rounds: Sequence[Round]) -> str:
     """Why the search stopped."""
     last = rounds[-1]
+    if len(rounds) == 1:
+        return "there is no reference to try"
     if not any(one.trained for one in last.explored):
         return "every further reference points at nothing, or at objects that are in the list already"
     if last.accepted:

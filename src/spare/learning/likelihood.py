@@ -72,7 +72,9 @@ def row_components(
     size = round_up(rows)
     location = np.zeros((members, capacity, size, len(dynamic)), np.float32)
     spread, held = np.ones_like(location), np.zeros((members, capacity, size), bool)
-    shift, scaling = np.where(data.changes, 0.0, before), judges.scaling
+    # Where a leaf is the same after a shift, everything is relative to the value before; elsewhere it is absolute.
+    origin = np.where([leaf.shifts for leaf in experience.domain.leaves], before, 0.0)
+    shift, scaling = origin - np.where(data.changes, before, 0.0), judges.scaling
     for member in range(members):
         absolute = scaling.y_mean + scaling.y_scale * mean[member, :, :slots]
         scaled = np.square(scaling.y_scale) * variance[member, :, :slots]
@@ -80,7 +82,7 @@ def row_components(
         spread[member, :slots, :rows] = np.moveaxis(scaled[owner], 1, 0)
         held[member, :slots, :rows] = matrix.outputs & judges.members[member][owner]
     change = np.zeros((size, len(dynamic)), np.float32)
-    change[:rows] = data.rows.after - before
+    change[:rows] = data.rows.after - origin
     count = members * capacity
     parts = Components(
         held.reshape(count, size),

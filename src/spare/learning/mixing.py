@@ -56,6 +56,8 @@ class Mixing:
         return self.iterations + self.polish * (1 + self.searches)
 
     def __post_init__(self) -> None:
+        if type(self.rules) is not int:
+            raise UsageError(f"rules must be a whole number, a Mixing or 'auto', got {self.rules!r}")
         if self.rules < 1:
             raise UsageError(f"the number of rules must be 1 or more, got {self.rules}")
         if self.kappa < 1 or self.iterations < 0:

@@ -65,7 +65,13 @@ class Training:
             not self.phases
             or min((*self.hidden, self.epochs, self.batch, self.members, self.steps, self.check_every)) < 1
         ):
-            raise DefinitionError("training: hidden sizes, epochs, batch, members and phases must be at least 1")
+            raise DefinitionError("training: sizes, epochs, steps, batch, members and check_every must be 1 or more")
+        for value, names in (
+            *((one, ("mean", "variance", "joint")) for one in self.phases),
+            (self.set_targets, ("mean", "exact")),
+        ):
+            if value not in names:
+                raise DefinitionError(one_of("training setting", value, names))
         if not 0 < self.learning_rate < 1:
             raise DefinitionError(f"training: learning_rate must be between 0 and 1, got {self.learning_rate}")
         if not (0 <= self.weight_decay < math.inf and self.most_held_out >= 0):
@@ -166,6 +172,11 @@ class Preset:
     targets: Literal["absolute", "change"] = "absolute"
     framed: bool = True
     final: Training | None = None
+
+    def __post_init__(self) -> None:
+        for value, names in ((self.inputs, ("dynamic", "all")), (self.targets, ("absolute", "change"))):
+            if value not in names:
+                raise DefinitionError(one_of("preset setting", value, names))
 
     @property
     def last(self) -> Training:

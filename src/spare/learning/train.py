@@ -137,7 +137,7 @@ def fit_jobs(dataset: Dataset, jobs: Sequence[tuple[Pair, Plan]], threads: int |
 
 
 def training_call(dataset: Dataset, pair: Pair, plan: Plan) -> Callable[[], Fitted]:
-    """One training, to be run on any thread; who the pair points at is found here and now."""
+    """One training, to be run on any thread; bindings are computed before it is handed over."""
     return functools.partial(_remembered, dataset, dataset.matrix(*pair), plan)
 
 
@@ -150,7 +150,7 @@ def _remembered(dataset: Dataset, matrix: DesignMatrix, plan: Plan, threads: int
     if found is not None:
         return _revived(found, matrix)
     fitted = _fit_one(dataset, matrix, plan, threads)
-    description = {"kind": predictor_name(fitted.predictor), **fitted.predictor.describe()}
+    description = {**fitted.predictor.describe(), "kind": predictor_name(fitted.predictor)}
     plan.cache.put(key, Kept(fitted.arrays(), description))
     return fitted
 
@@ -163,7 +163,8 @@ def _key(dataset: Dataset, matrix: DesignMatrix, plan: Plan) -> str:
     digest.update(dataset.experience.fingerprint.encode())
     warm = plan.warm.get((matrix.gamma, matrix.delta))
     folds = () if plan.folds is None else (plan.folds,)
-    for part in (plan.training, plan.validation, *folds, *(warm.arrays().values() if warm else ())):
+    numbers = (matrix.x, matrix.y, matrix.spread, matrix.applies, matrix.outputs, dataset.experience.domain.resolutions)
+    for part in (*numbers, plan.training, plan.validation, *folds, *(warm.arrays().values() if warm else ())):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:32]
 

@@ -207,8 +207,8 @@ class RuleDistribution(eqx.Module):
         """Mean and variance of p(s'[o, P]) for every object and changeable property."""
         mean, variance = self.components.moments()
         held = self.components.held[:, None]
-        spread = jnp.where(held, self._variances(variance), self.noise.total)
-        return jnp.where(held, self._outside(mean), self.values), spread
+        stays, spread = self.noise.moments(self.values, self.domain.leaves)
+        return jnp.where(held, self._outside(mean), stays), jnp.where(held, self._variances(variance), spread)
 
     def epistemic(self) -> Float[Array, "N Q"]:
         """The part of the variance that is disagreement of the ensemble, about the mean or about the noise.

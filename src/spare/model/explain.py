@@ -118,7 +118,9 @@ class Prediction:
                 cell = f"{name} {before:.4g} -> {after:.4g} ± {std:.2g}"
                 if next_state is not None:
                     row = next_state.ids.index(self.state.ids[i])
-                    seen = next_state.values[row, column]
+                    seen = float(
+                        self.domain.properties[column].kind.image(float(before), next_state.values[row, column])
+                    )
                     cell += f" (observed {seen:.4g}, {(seen - after) / std:+.1f} sd)"
                 cells.append(cell)
             lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))

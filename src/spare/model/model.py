@@ -100,7 +100,7 @@ class SceneDistribution(eqx.Module):
 
     def _moments(self) -> tuple[Float[Array, "K1 N Q"], Float[Array, "K1 N Q"]]:
         parts = [rule.moments() for rule in self.rules]
-        parts.append((self.values, jnp.broadcast_to(self.noise.total, self.values.shape)))
+        parts.append(self.noise.moments(self.values, self.domain.leaves))
         return jnp.stack([mean for mean, _ in parts]), jnp.stack([variance for _, variance in parts])
 
     def epistemic(self) -> Float[Array, "N Q"]:
@@ -268,7 +268,7 @@ class Model(eqx.Module):
 
     def pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The model as a manifest (JSON values) and tensors."""
-        tensors, rules = {"noise.variance": np.asarray(self.noise.variance, np.float32)}, []
+        tensors, rules = {name: np.asarray(part, np.float32) for name, part in self.noise.arrays().items()}, []
         for k, rule in enumerate(self.rules):
             entry, arrays = rule.pack()
             rules.append(entry)
@@ -302,7 +302,8 @@ class Model(eqx.Module):
                 rules.append(Rule.unpack(domain, entry, lambda name, k=k: take(f"rule.{k}.{name}")))
             except DefinitionError as error:
                 raise FileError(f"rule {k + 1}: {error}") from error
-        noise = take("noise.variance")
+        others = [name for name in DefaultNoise._fields[1:] if f"noise.{name}" in left]
+        noise = DefaultNoise(**{name: take(f"noise.{name}") for name in ("variance", *others)})
         if left:
             raise FileError(f"tensors that belong to nothing: {', '.join(sorted(left)[:5])}")
         return cls(domain, rules, noise, manifest["provenance"])

@@ -69,6 +69,15 @@ class DefaultNoise(NamedTuple):
             return self.variance
         return (1 - self.outlier_share) * self.variance + self.outlier_share * self.outlier_variance
 
+    def moments(self, values: Any, leaves: Sequence[Leaf]) -> tuple[Any, Any]:
+        """Mean and variance of the next values (..., Q)."""
+        spread = array_module(values).broadcast_to(self.total, values.shape)
+        return by_leaf(leaves, lambda leaf, v, s: leaf.stay_moments(v, s), values, spread)
+
+    def arrays(self) -> dict[str, Any]:
+        """Its parts by name, those that are there."""
+        return {f"noise.{name}": part for name, part in self._asdict().items() if part is not None}
+
     def log_density(self, change: Any, leaves: Sequence[Leaf]) -> Any:
         """log p of changes (..., Q), value by value."""
         xp = array_module(change)

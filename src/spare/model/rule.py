@@ -52,7 +52,9 @@ def follow(domain: Domain, scene: Scene, action: str, shell: Shell) -> Bool[Arra
             found = relation.pick(view, tuple(singles[slot] for slot in pointer.arguments))
         else:
             found = relation.select(view, tuple(masks[slot] for slot in pointer.arguments))
-        masks.append(found)
+        for slot in pointer.arguments:
+            found = found & ~masks[slot]
+        masks.append(found & scene.valid)
     return jnp.stack(masks)
 
 
@@ -191,10 +193,7 @@ class Rule(eqx.Module):
 
     def pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The rule as a model file holds it: JSON values, and arrays by name."""
-        arrays = {"noise.variance": self.noise.variance}
-        if self.noise.outlier_share is not None:
-            arrays |= {"noise.outlier_share": self.noise.outlier_share}
-            arrays |= {"noise.outlier_variance": self.noise.outlier_variance}
+        arrays = self.noise.arrays()
         if self.copula is not None:
             arrays |= {"copula.loading": self.copula.loading, "copula.apart": self.copula.apart}
         arrays |= {f"predictor.{name}": array for name, array in self.predictor.arrays().items()}
@@ -202,7 +201,7 @@ class Rule(eqx.Module):
             **self.spec.to_json(),
             "outliers": self.noise.outlier_share is not None,
             "copula": self.copula is not None,
-            "predictor": {"kind": predictor_name(self.predictor), **self.predictor.describe()},
+            "predictor": {**self.predictor.describe(), "kind": predictor_name(self.predictor)},
         }
         return entry, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 

@@ -64,7 +64,9 @@ class RuleSpec:
             if targets not in TARGETS:
                 raise DefinitionError(one_of("target", targets, TARGETS))
             targets = target_names(domain.targets(targets == "change"))
-        features = FeatureSpec(inputs or domain.property_names, framed, tuple(dropped), tuple(extra))
+        features = FeatureSpec(
+            domain.property_names if inputs is None else tuple(inputs), framed, tuple(dropped), tuple(extra)
+        )
         return cls(action, gamma, gamma if delta is None else delta, features, tuple(targets)).checked(domain)
 
     def checked(self, domain: Domain) -> RuleSpec:

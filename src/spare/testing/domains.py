@@ -32,6 +32,9 @@ CORRELATED = 0.5
 def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most: int = 128) -> Report:
     """Findings about a domain on data: what never applies, varies or occurs, is slow, raises, or looks misdeclared."""
     data = experience.with_domain(domain)
+    if not len(data):
+        empty = Finding("experience", "it is empty", "Give at least one transition")
+        return Report(f"domain {domain.name!r}", (), (empty,))
     few = data[np.random.default_rng(seed).permutation(len(data))[:most]]
     findings = [*_properties(data), *_actions(data), *_frames(data)]
     answers: dict[str, _Answers] = {}
@@ -148,11 +151,11 @@ def _ask(reference: Reference, data: Experience, seed: int) -> _Answers:
     roles = data.objects[:, np.arange(reference.arity) % max(1, min(data.domain.roles, reference.arity))]
     chosen[:, 0] = np.where(roles < 0, chosen[:, 0], roles)
     size = int(counts.max())
-    ask = jax.jit(jax.vmap(_asker(reference, data.domain), in_axes=(0, 0, 0)))
+    ask = jax.jit(jax.vmap(_asker(reference, data.domain)))
     scenes = _padded(data, size)
-    found = np.asarray(ask(scenes.values, scenes.valid, chosen))
+    found = np.asarray(ask(scenes, chosen))
     begin = time.perf_counter()
-    np.asarray(ask(scenes.values, scenes.valid, chosen))
+    np.asarray(ask(scenes, chosen))
     seconds = (time.perf_counter() - begin) / len(data)
     other, rows = shuffled(data, seed)
     local = rows - np.repeat(data.offsets[:-1], counts)
@@ -160,7 +163,7 @@ def _ask(reference: Reference, data: Experience, seed: int) -> _Answers:
     again = _padded(other, size)
     orders = np.split(local, data.offsets[1:-1])
     places = np.stack([np.argsort(order)[tuple_] for order, tuple_ in zip(orders, chosen, strict=True)])
-    turned = np.asarray(ask(again.values, again.valid, places))
+    turned = np.asarray(ask(again, places))
     for i, order in enumerate(orders):
         ordered |= not np.array_equal(turned[i][:, : len(order)], found[i][:, order])
     others = scenes.valid[:, None, :] & ~(chosen[..., None] == np.arange(size)).any(axis=2)
@@ -168,8 +171,10 @@ def _ask(reference: Reference, data: Experience, seed: int) -> _Answers:
 
 
 def _asker(reference: Reference, domain: Domain) -> Any:
-    def one(values: Any, valid: Any, tuples: Any) -> Any:
-        view = domain.view(None, values, valid, None)
+    action = domain.actions[0] if len(domain.actions) == 1 else None
+
+    def one(scene: Scene, tuples: Any) -> Any:
+        view = domain.view(action, scene.values, scene.valid, scene.parameters)
         arguments = tuple(tuples[:, k] for k in range(reference.arity))
         return jax.vmap(lambda *chosen: reference.relation.pick(view, chosen))(*arguments)
 
@@ -180,7 +185,7 @@ def _padded(data: Experience, size: int) -> Scene:
     values = np.zeros((len(data), size, len(data.domain.properties)), np.float32)
     valid = np.arange(size) < data.counts[:, None]
     values[valid] = data.values
-    return Scene(jnp.asarray(values), valid, None, None, None)
+    return Scene(jnp.asarray(values), valid, data.action, data.objects, data.parameters)
 
 
 def _reference(reference: Reference, answers: dict[str, _Answers]) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ def identity(size: Size) -> dict[str, Any]:
 
 def circumstances() -> dict[str, Any]:
     """When and with what a run is made: time, versions, machine."""
-    parts = ("jax", "equinox", "optax", "numpy", "pybullet")
+    parts = ("jax", "equinox", "numpy", "pybullet")
     versions = {}
     for name in parts:
         try:
