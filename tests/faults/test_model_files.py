@@ -383,6 +383,7 @@ def test_model_that_would_not_come_back_is_not_written(tmp_path: pathlib.Path) -
         assert (path.read_bytes(), os.listdir(tmp_path)) == (before, ["model.spare"])
 
 
+@pytest.mark.slow
 def test_model_saved_and_loaded_is_the_same(tmp_path: pathlib.Path) -> None:
     """Save, load, predict: the same bits; save, load, save: the same bytes; in a fresh process too."""
     model, data = toy.true_model(), toy.generate(6, seed=1)

@@ -66,6 +66,7 @@ def test_a_value_that_is_set_is_predicted_as_such(results: tuple[FitResult, FitR
     assert results[1].model.rules[0].spec.targets == ("change", "absolute")
 
 
+@pytest.mark.slow
 def test_inputs_that_do_not_matter_are_left_out(results: tuple[FitResult, FitResult]) -> None:
     """Those that do are kept, and unseen samples are explained better."""
     rule = results[1].model.rules[0]

@@ -99,6 +99,7 @@ def test_losses_are_those_of_the_models(treatment: str, refine: bool) -> None:
     assert tried, "some candidate should leave samples uncovered"
 
 
+@pytest.mark.slow
 def test_treatments_differ_only_on_uncovered_samples() -> None:
     """A candidate that covers every sample has the same loss in both; one that does not has another."""
     losses = [
@@ -182,6 +183,7 @@ def test_candidates_that_bring_nothing_are_skipped_and_said_so() -> None:
     assert not trained & {e.gamma for r in searches(search())[0].rounds for e in r.explored if e.note}
 
 
+@pytest.mark.slow
 def test_a_reference_that_finds_no_one_is_skipped() -> None:
     world = fixed_worlds()["leader"]
     nobody = spare.Reference("nobody", lambda o, p: o.x > p.x + 1e6)

@@ -103,6 +103,7 @@ def test_preset_paper_is_what_the_paper_says() -> None:
     assert not preset.search.prune
 
 
+@pytest.mark.slow
 def test_preset_paper_takes_the_steps_that_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """By turns 3 x 25 epochs for the mean and 2 x 25 for the variance, each with one Adam that goes on counting."""
     steps: list[tuple[str, int]] = []
@@ -126,6 +127,7 @@ def test_preset_paper_takes_the_steps_that_it_says(monkeypatch: pytest.MonkeyPat
     ]
 
 
+@pytest.mark.slow
 def test_preset_paper_does_what_it_says() -> None:
     """Shapes, inputs and targets are the paper's."""
     fitted, model = trained("paper")
@@ -176,6 +178,7 @@ def test_padding_changes_nothing() -> None:
         assert np.count_nonzero(net.weights[-1][:, 2:]) == np.count_nonzero(net.biases[-1][2:]) == 0
 
 
+@pytest.mark.slow
 def test_weight_0_equals_leaving_out() -> None:
     """A whole fit, bit for bit: the same shells, and the same networks."""
     preset = quick(max_references=1)

@@ -45,6 +45,7 @@ def rewritten(path: pathlib.Path, change: Any) -> pathlib.Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_model_comes_back_with_the_same_bits(model: spare.Model, path: pathlib.Path) -> None:
     again = spare.load(path)
     data = toy.generate(12, seed=0)
@@ -157,6 +158,7 @@ def test_a_model_of_another_domain(path: pathlib.Path, tray: spare.Domain) -> No
         spare.load(path, tray)
 
 
+@pytest.mark.slow
 def test_references_that_a_model_does_not_use_may_differ(path: pathlib.Path) -> None:
     kept = [r for r in toy.domain.references if r.name in ("line", "behind")]
     smaller = spare.Domain("queue", properties=toy.domain.properties, references=kept, actions=toy.domain.actions)

@@ -13,6 +13,8 @@ from spare.lab.worlds import push
 from spare.lab.worlds import queue as toy
 from tests.lab.baselines import worlds
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_target_comes_first_in_every_order() -> None:
     data = worlds.pushes()
@@ -53,7 +55,6 @@ def test_stack_lists_the_stack_from_the_bottom_up() -> None:
     assert np.all(np.diff(data.values[rows[:, 3:], 0], axis=1) >= 0)
 
 
-@pytest.mark.slow
 def test_sorting_makes_the_order_of_the_data_irrelevant() -> None:
     data = worlds.queue()[:30]
     moved, _ = worlds.reordered(data, 1)

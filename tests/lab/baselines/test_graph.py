@@ -22,8 +22,9 @@ from spare.learning.dataset import observe_rows
 from spare.model.predictors import Network
 from tests.lab.baselines import worlds
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_the_network_in_plain_loops() -> None:
     """One message per edge, summed over the edges that arrive, for a graph with a node that hears nobody."""
     rng = np.random.default_rng(0)
@@ -92,7 +93,6 @@ def test_the_order_of_objects_does_not_matter() -> None:
     np.testing.assert_allclose(model.log_prob_values(moved), model.log_prob_values(data)[index], rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.slow
 def test_any_number_of_objects() -> None:
     """Trained on queues of three, asked about states of 1 to 15 people; each state's answer is its own."""
     model, data = worlds.graph(), toy.generate(40, 3)
@@ -104,7 +104,6 @@ def test_any_number_of_objects() -> None:
     assert model.predict(alone, spare.ActionCall("usher", ("me",), (0.5,))).mean.shape == (1, 3)
 
 
-@pytest.mark.slow
 def test_it_beats_the_flat_network_and_no_change_clearly_on_queues() -> None:
     test = worlds.queue(200, 9)
     scores = {name: model.log_prob(test).mean() for name, model in _rivals().items()}
@@ -122,7 +121,6 @@ def _rivals() -> dict:
     }
 
 
-@pytest.mark.slow
 def test_it_beats_no_change_on_mixed_numbers_of_objects() -> None:
     train, test = toy.generate(150, 0, lines=2), toy.generate(60, 1, lines=2)
     model = fit_graph(toy.domain, train, seed=0, settings=dataclasses.replace(worlds.SHORT, neighbours=4, steps=400))

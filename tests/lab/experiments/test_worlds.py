@@ -13,6 +13,8 @@ from spare.lab.experiments.runs import FULL, QUICK, Run
 from spare.lab.experiments.tasks import compute
 from spare.lab.worlds.catalogue import WORLDS
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_is_compared() -> None:
     runs = [run for run in worlds.WORLDS_EXPERIMENT.runs(FULL) if run.task == "world"]

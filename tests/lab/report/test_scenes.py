@@ -141,6 +141,7 @@ def test_render_something_else(tmp_path: pathlib.Path, capsys: pytest.CaptureFix
     assert "cannot be drawn" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @NEEDED
 def test_the_page_shows_the_scene_in_a_browser_without_a_network(

@@ -22,6 +22,8 @@ from spare.lab.worlds.push.episode import (
 from spare.lab.worlds.push.scene import Draw, Push, Scene, draw, noise_source
 from spare.lab.worlds.push.settings import ENGINES, Settings
 
+pytestmark = pytest.mark.slow
+
 
 def _tower(offsets: list[float], size: float = 0.08) -> Scene:
     """Equal cubes on each other, each off the one below along x."""
@@ -41,7 +43,6 @@ def _still() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_stack_of_three_moves_together_in_most_pushes(pushes, name):
     moves = np.array([(s.outcome.after - s.outcome.before)[:3, :2] for s in pushes[name]])
@@ -118,7 +119,6 @@ def test_a_world_that_turns_to_nan_is_rejected(worlds, name):
         settle(worlds[name], scene)
 
 
-@pytest.mark.slow
 def test_both_engines_take_the_same_pushes_to_the_same_places(worlds):
     """Without noise, on 30 draws: the target ends within a few millimetres, the stack on it within a centimetre."""
     off, far = [], []
