@@ -22,9 +22,9 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.lab.worlds import push
 from spare.learning.clusters import Clustering, features, memberships, separation
-from spare.learning.em import Mixing
 from spare.learning.fit import Task, make_dataset, prepare
 from spare.learning.many import ManyResult, learn_rules
+from spare.learning.mixing import Mixing
 from spare.learning.presets import PRESETS, Preset
 from spare.learning.search import GreedySearch
 from spare.learning.threads import cores

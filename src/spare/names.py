@@ -37,7 +37,7 @@ def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]
     names = tuple(names)
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise DefinitionError(f"{owner}: {kind} {name!r} is there twice; give each {kind} its own name")
+            raise DefinitionError(f"{owner}: {kind} {name!r} appears twice; give each {kind} its own name")
     return names
 
 

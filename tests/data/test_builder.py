@@ -55,7 +55,7 @@ def test_a_bad_transition_is_refused_and_the_rest_stays() -> None:
         (lambda: builder.add(*good, k=1, weight=-1.0), "transition 1: weight -1.0"),
         (lambda: builder.add(*good, k=1, weight=float("nan")), "transition 1: weight nan"),
         (lambda: builder.add(good[0], good[1], changed, k=1), "transition 1, object 1: static property 'mass' changes"),
-        (lambda: builder.add(*step((1, "1"))[0], k=1), "transition 1.*'1' is there twice"),
+        (lambda: builder.add(*step((1, "1"))[0], k=1), "transition 1.*'1' appears twice"),
     ):
         with pytest.raises(spare.DataError, match=message):
             attempt()

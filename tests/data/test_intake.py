@@ -69,8 +69,8 @@ def test_parameters_that_an_action_does_not_take_are_ignored(tray: spare.Domain,
         ({"next_values": np.zeros(18)}, "next_values: expected shape"),
         ({"values": np.zeros((6, 3), complex)}, "values: expected real numbers, got complex128"),
         ({"values": np.full((6, 3), "a")}, "values: expected real numbers"),
-        ({"ids": ["a", "b", "c", "c", "d", "e"]}, "transition 1: object id 'c' is there twice"),
-        ({"ids": [3, 3, 1, 2, 3, 1]}, "transition 0: object id 3 is there twice"),
+        ({"ids": ["a", "b", "c", "c", "d", "e"]}, "transition 1: object id 'c' appears twice"),
+        ({"ids": [3, 3, 1, 2, 3, 1]}, "transition 0: object id 3 appears twice"),
         ({"ids": ["a", "b"]}, "expected 6 ids, one per object row"),
         ({"ids": ["a", "b", "", "c", "d", "e"]}, "transition 1: object id '' must be 1 to 256 printable"),
         ({"ids": ["a", "b", "a\x1b[2J", "c", "d", "e"]}, "transition 1: object id .* printable"),
@@ -123,7 +123,7 @@ def test_next_ids_in_any_order(tray: spare.Domain, columns: dict) -> None:
         spare.Experience.from_arrays(tray, **columns, ids=ids, next_ids=["a", "b", "c", "d", "f", "a"])
     with pytest.raises(spare.DataError, match="use one kind"):
         spare.Experience.from_arrays(tray, **columns, ids=ids, next_ids=np.arange(6))
-    with pytest.raises(spare.DataError, match="transition 0: object id 'a' is there twice"):
+    with pytest.raises(spare.DataError, match="transition 0: object id 'a' appears twice"):
         spare.Experience.from_arrays(tray, **columns, ids=ids, next_ids=["a", "a", "c", "d", "e", "a"])
 
 
@@ -146,7 +146,7 @@ GOOD = spare.ActionCall("usher", (1,), (0.5,))
         (lambda: _state(x=np.nan), GOOD, "object 2, property 'x': nan; values must be finite"),
         (lambda: _state(mass=np.inf), GOOD, "object 2, property 'mass': inf"),
         (lambda: _state(ids=()), GOOD, "it has no objects"),
-        (lambda: _state(ids=(1, 1)), GOOD, "object id 1 is there twice"),
+        (lambda: _state(ids=(1, 1)), GOOD, "object id 1 appears twice"),
         (lambda: spare.State((1,), np.zeros((1, 2))), GOOD, r"expected 1 objects x 3 properties \(x, y, mass\)"),
         (lambda: spare.State((1, 2), np.zeros((1, 3))), GOOD, "expected 2 objects x 3 properties"),
         (_state, spare.ActionCall("usher", (7,), (0.5,)), r"'usher': its target 7 is not in the state \(\[1, 2\]\)"),

@@ -155,7 +155,7 @@ def test_other_columns(data: spare.Experience, tray: spare.Domain, tmp_path: pat
             "transition 1: 1 objects given, its action takes 2",
         ),
         ("parameters", pa.array([[0.0], [], [1.0, 2.0]], pa.list_(pa.float32())), "transition 0: 1 parameters given"),
-        ("ids", pa.array([["a", "a"], ["a", "b", "c"], ["a"]]), "transition 0: object id 'a' is there twice"),
+        ("ids", pa.array([["a", "a"], ["a", "b", "c"], ["a"]]), "transition 0: object id 'a' appears twice"),
         ("ids", pa.array([["a"], ["a", "b", "c"], ["a"]]), "different numbers of objects"),
     ],
 )

@@ -121,7 +121,7 @@ def test_nullable_and_missing_cells(data: spare.Experience, tray: spare.Domain) 
         ("action", 3, "slide", "transition 1, object 'a': column 'action' is 'slide' here and 'swap'"),
         ("weight", 3, 9.0, "transition 1, object 'a': column 'weight' is "),
         ("tray", 0, "zz", "transition 0.*column 'tray'"),
-        ("object", 2, "a", "transition 1: object id 'a' is there twice"),
+        ("object", 2, "a", "transition 1: object id 'a' appears twice"),
         ("x", 2, "tall", "column 'x' holds something that is not a number"),
     ],
 )

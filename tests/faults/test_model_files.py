@@ -191,16 +191,16 @@ def test_model_with_duplicate_keys(good: bytes, path: pathlib.Path) -> None:
     """Refused: readers would disagree about which one counts."""
     length = int.from_bytes(good[:8], "little")
     header, body = good[8 : 8 + length], good[8 + length :]
-    refused(path, container(header.replace(b'"dtype"', b'"dtype":"F32","dtype"', 1), body), "'dtype' is there twice")
+    refused(path, container(header.replace(b'"dtype"', b'"dtype":"F32","dtype"', 1), body), "'dtype' appears twice")
     twice = header.replace(
         b'"noise.variance"',
         b'"noise.variance":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"noise.variance"',
         1,
     )
-    refused(path, container(twice, body), "'noise.variance' is there twice")
+    refused(path, container(twice, body), "'noise.variance' appears twice")
     twice = header.replace(b'\\"format\\"', b'\\"format\\": 2, \\"format\\"', 1)
     assert twice != header
-    refused(path, container(twice, body), "'format' is there twice")
+    refused(path, container(twice, body), "'format' appears twice")
 
 
 @pytest.mark.parametrize("depth", [30, 900, 100_000, 1_000_000])

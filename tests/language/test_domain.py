@@ -37,15 +37,15 @@ def test_names_are_checked_everywhere(name: Any) -> None:
 def test_duplicate_names_are_refused() -> None:
     left = spare.Reference("left", lambda o, p: o.x < p.x)
     for changes, message in (
-        ({"properties": [X, X]}, "property 'x' is there twice"),
-        ({"references": [left, left]}, "reference 'left' is there twice"),
-        ({"actions": [PUSH, PUSH]}, "action 'push' is there twice"),
+        ({"properties": [X, X]}, "property 'x' appears twice"),
+        ({"references": [left, left]}, "reference 'left' appears twice"),
+        ({"actions": [PUSH, PUSH]}, "action 'push' appears twice"),
     ):
         with pytest.raises(spare.DefinitionError, match=message):
             make(**changes)
-    with pytest.raises(spare.DefinitionError, match="action 'a': object role 't' is there twice"):
+    with pytest.raises(spare.DefinitionError, match="action 'a': object role 't' appears twice"):
         spare.Action("a", objects=("t", "t"))
-    with pytest.raises(spare.DefinitionError, match="parameter 'd' is there twice"):
+    with pytest.raises(spare.DefinitionError, match="parameter 'd' appears twice"):
         spare.Action("a", objects=("t",), parameters=("d", "d"))
 
 

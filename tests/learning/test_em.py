@@ -17,9 +17,10 @@ from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
 from spare.learning.cache import open_run
 from spare.learning.clusters import Clustering, memberships, separation
-from spare.learning.em import EM, Mixing
+from spare.learning.em import EM
 from spare.learning.fit import Task, make_dataset
 from spare.learning.many import ManyResult
+from spare.learning.mixing import Mixing
 from spare.learning.mixtures import ShellWeights, mix
 from spare.learning.presets import Preset, Search, Training
 from spare.learning.train import fit_jobs

@@ -21,11 +21,11 @@ from jaxtyping import Array, Float
 import spare
 from spare.lab.worlds import queue as toy
 from spare.learning.cache import open_run
-from spare.learning.em import Mixing
 from spare.learning.engine import Capacity, Problem, Recipe
 from spare.learning.families import FAMILIES, Family, find_family, register_family
 from spare.learning.fit import FitResult, fit
 from spare.learning.many import ManyResult
+from spare.learning.mixing import Mixing
 from spare.learning.presets import PRESETS, Preset, Training
 from spare.learning.problems import Scaling
 from spare.learning.train import member_problem

@@ -41,7 +41,7 @@ class Builder:
         texts = [str(check_id(one, i)) for one in state.ids]
         if len(set(texts)) != len(texts):  # 1 and "1" are one id once they are texts
             twice = next(one for one in texts if texts.count(one) > 1)
-            raise DataError(f"transition {i}: object id {twice!r} is there twice; ids must differ")
+            raise DataError(f"transition {i}: object id {twice!r} appears twice; ids must differ")
         check_state(self.domain, next_state, f"transition {i}, next state")
         if set(state.ids) != set(next_state.ids):
             raise DataError(differing_ids(i, state.ids, next_state.ids))

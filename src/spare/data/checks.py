@@ -38,7 +38,7 @@ def check_state(domain: Domain, state: State, what: str = "state") -> State:
         raise DataError(f"{what}: it has no objects; a state needs at least one")
     if len({check_id(one, what) for one in state.ids}) != len(state.ids):
         twice = next(one for one in state.ids if state.ids.count(one) > 1)
-        raise DataError(f"{what}: object id {twice!r} is there twice; ids must differ")
+        raise DataError(f"{what}: object id {twice!r} appears twice; ids must differ")
     rows, columns = np.nonzero(~np.isfinite(state.values))
     if len(rows):
         raise DataError(

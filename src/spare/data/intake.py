@@ -119,7 +119,7 @@ def check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
     same = (array[order][1:] == array[order][:-1]) & (owner[order][1:] == owner[order][:-1])
     if same.any():
         row = order[1:][same].min()
-        raise DataError(f"transition {owner[row]}: object id {array[row].item()!r} is there twice; ids must differ")
+        raise DataError(f"transition {owner[row]}: object id {array[row].item()!r} appears twice; ids must differ")
     return array
 
 

@@ -77,7 +77,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"key {twice[:64]!r} is there twice")
+        raise ValueError(f"key {twice[:64]!r} appears twice")
     return found
 
 

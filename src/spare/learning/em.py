@@ -24,7 +24,7 @@ from spare.language.references import Shell
 from spare.learning.clusters import features, memberships
 from spare.learning.dataset import Dataset
 from spare.learning.history import Listener, SearchResult
-from spare.learning.mixing import Mixing as Mixing
+from spare.learning.mixing import Mixing
 from spare.learning.mixtures import ShellWeights, all_shells, mix
 from spare.learning.search import GreedySearch
 from spare.learning.train import Fitted, Pair, Plan, fit_jobs

@@ -15,11 +15,11 @@ from spare.language.domain import Domain
 from spare.learning.bindings import Bindings
 from spare.learning.cache import TrainingCache
 from spare.learning.dataset import Dataset
-from spare.learning.em import Mixing
 from spare.learning.families import find_family
 from spare.learning.folds import fold_masks, split_weights
 from spare.learning.history import SearchResult
 from spare.learning.many import ManyResult, better_by_test, learn_rules
+from spare.learning.mixing import Mixing
 from spare.learning.noise import default_variance
 from spare.learning.presets import Preset, Training, find_preset
 from spare.learning.problems import capacity_for

@@ -32,7 +32,7 @@ class Judges(NamedTuple):
 def log_values(
     data: Dataset, matrix: DesignMatrix, outputs: Outputs, judges: Judges, noise: DefaultNoise
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log p(s' | s, a; T) of every transition, (n, Q) over predicted objects and over others; NaN where it is not for.
+    """log p(s' | s, a; T) of every transition, (n, Q) over predicted and other objects; NaN if the rule does not apply.
 
     Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
     origin: an absolute target minus that value is a change.

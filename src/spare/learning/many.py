@@ -16,8 +16,9 @@ from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.references import Shell
 from spare.learning.dataset import Dataset
-from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration, Mixing
+from spare.learning.em import EM, NEGLIGIBLE, EMListener, Iteration
 from spare.learning.history import SearchResult
+from spare.learning.mixing import Mixing
 from spare.learning.noise import default_variance, noise_log_prob
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.learning.train import Fitted, Plan, fit_jobs

@@ -2,7 +2,7 @@
 
 Entries of x that never vary are left out at once. Then:
 
-1. Targets. The rule is trained once more with new values in the place of changes, or the other way round; a property
+1. Targets. The rule is trained once more with new values in place of changes, or the other way round; a property
    changes sides if the paired test over held-out samples supports it.
 2. Aggregators. Where a slot is a set, the rule is trained once more with further views of it: its size, sums and
    mean, then its extremes. They stay if the paired test supports it.

@@ -5,7 +5,7 @@
    the one with the smallest validation loss is the round's best.
 3. If it is an improvement (by any amount, or one that a paired test supports), keep it and go on; otherwise stop.
 4. Optionally prune: drop pointers that nothing depends on and that the paired test does not ask for; climb again.
-   Then try other pointers in the place of sets.
+   Then try other pointers in place of sets.
 5. Optionally refine how the rule sees and predicts (`refine.py`), and train what was found as an ensemble.
 
 Every pair of lists that was looked at stays in the rounds: with its loss if it was trained, else with the reason.
@@ -211,7 +211,7 @@ class GreedySearch:
     ) -> tuple[Trial, list[Round]]:
         """A set that comes first hides its members: each adds little beside it, yet together they replace it.
 
-        So try other pointers in the place of a set, also after growing past it where that alone gains nothing; what
+        So try other pointers in place of a set, also after growing past it where that alone gains nothing; what
         is kept must beat the lists found so far by the paired test. Lists without a set of several are left alone.
         """
         tentative = current

@@ -1,6 +1,6 @@
 """What a rule says about one scene: a distribution that is computed once, and from which everything is read off.
 
-1. `Components` are the leaves that speak about each object: members of the ensemble times output slots.
+1. `Components` are the leaves that predict each object: members of the ensemble times output slots.
 2. `RuleDistribution` adds what surrounds them: the frame, the default noise of everyone else, the copula. Its log
    density, marginals, moments, epistemic part, draws and inputs are methods.
 
@@ -40,7 +40,7 @@ def log_mixture(terms: Any, log_weight: Any, chosen: Any) -> Any:
 
 
 class Components(eqx.Module):
-    """K = members x output slots leaves, and which of them speak about each of N objects (or object rows).
+    """K = members x output slots leaves, and which of them predict each of N objects (or object rows).
 
     mask (K, N) which of them hold the object; log_weight (K,); location and variance (K, N, Q), with resolution²;
     leaves (Q,) the distribution of each property.
@@ -54,7 +54,7 @@ class Components(eqx.Module):
 
     @property
     def held(self) -> Any:
-        """Which objects some component speaks about, (N,)."""
+        """Which objects some component predicts, (N,)."""
         return self.mask.any(axis=0)
 
     @property
@@ -96,7 +96,7 @@ class Components(eqx.Module):
     def epistemic(self, members: int) -> Float[Array, "N Q"]:
         """Var mu_m + mean v_m - exp(mean log v_m) over members m with mean mu_m and variance v_m of each value.
 
-        The components of a member stand together; 0 where none holds the object.
+        The components of a member are contiguous; 0 where none holds the object.
         """
         weight = jnp.where(self.mask, jnp.exp(self.log_weight)[:, None], 0.0)
         weight = weight.reshape(members, -1, weight.shape[1], 1)

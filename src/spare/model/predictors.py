@@ -41,7 +41,7 @@ class AbstractPredictor(eqx.Module):
 
     @property
     def members(self) -> int:
-        """M, the number of predictors in an ensemble; the components of each stand together, all M weigh the same."""
+        """M, the number of predictors in an ensemble; the components of each are contiguous, all M weigh the same."""
         return 1
 
     @abc.abstractmethod

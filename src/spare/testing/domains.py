@@ -26,7 +26,7 @@ SLOW_TIMES = 20.0
 FEW = 20
 """From fewer transitions nothing is said about frames."""
 CORRELATED = 0.5
-"""A place that an action works at goes with its origin at least so much."""
+"""The least correlation of a true position with the origin of its frame."""
 
 
 def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most: int = 128) -> Report:
