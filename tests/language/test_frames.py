@@ -230,7 +230,7 @@ def test_quarter_turns_are_taken_out_where_sizes_lie_along_the_axes() -> None:
 def test_a_quarter_turn_of_pushed_boxes_changes_no_likelihood() -> None:
     """Through a whole rule, on real pushes: turn positions and gripper by 90 degrees, swap width and length."""
     data = push.generate(12, stack=2, extra=1, seed=3)
-    rule = spare.fit(push.domain, data, seed=0, preset="default", max_references=0).model
+    rule = spare.fit(push.domain, data, seed=0, preset=quick(max_references=0)).model
     turned = [
         np.stack([-v[:, 1], v[:, 0], v[:, 2], v[:, 4], v[:, 3], v[:, 5]], axis=1).astype(np.float32)
         for v in (data.values, data.next_values)

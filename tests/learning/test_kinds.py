@@ -131,11 +131,11 @@ def test_the_rule_is_found_and_its_probabilities_are_close_to_the_truth(learned:
 
 
 def test_draws_are_Booleans_with_the_predicted_probability(learned: spare.Model) -> None:  # noqa: N802
-    test, _ = lamps(60, 2)
-    draws = np.stack([learned.sample(test, seed)[:, 1] for seed in range(300)])
+    test, _ = lamps(40, 2)
+    draws = np.stack([learned.sample(test, seed)[:, 1] for seed in range(120)])
     assert np.isin(draws, (0.0, 1.0)).all()
     mean, std = learned.moments(test)
-    np.testing.assert_allclose(draws.mean(axis=0), mean[:, 1], atol=5 * 0.5 / np.sqrt(300))
+    np.testing.assert_allclose(draws.mean(axis=0), mean[:, 1], atol=5 * 0.5 / np.sqrt(120))
     assert (std[:, 1] <= 0.5 + 1e-6).all()
 
 
