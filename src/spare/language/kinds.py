@@ -51,10 +51,11 @@ class Leaf(abc.ABC):
     def log_tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
         """(log P(V <= value), log P(V > value))."""
 
-    def tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
-        """(P(V <= value), P(V > value))."""
+    def tail(self, side: Any, value: Any, location: Any, variance: Any) -> Any:
+        """P(V <= value) where `side` is 1, P(V > value) where it is -1."""
         low, high = self.log_tails(value, location, variance)
-        return array_module(low).exp(low), array_module(high).exp(high)
+        xp = array_module(low)
+        return xp.exp(xp.where(side > 0, low, high))
 
     @abc.abstractmethod
     def quantile(self, score: Any, location: Any, variance: Any) -> Any:
@@ -99,11 +100,10 @@ class Normal(Leaf):
         log_ndtr = special_functions(value, location, variance).log_ndtr
         return log_ndtr(apart), log_ndtr(-apart)
 
-    def tails(self, value: Any, location: Any, variance: Any) -> tuple[Any, Any]:
-        """Phi(z) and Phi(-z)."""
+    def tail(self, side: Any, value: Any, location: Any, variance: Any) -> Any:
+        """Phi(side z)."""
         apart = (value - location) / array_module(value, location, variance).sqrt(variance)
-        ndtr = special_functions(value, location, variance).ndtr
-        return ndtr(apart), ndtr(-apart)
+        return special_functions(value, location, variance).ndtr(side * apart)
 
     def quantile(self, score: Any, location: Any, variance: Any) -> Any:
         """m + sqrt(v) score."""

@@ -135,20 +135,16 @@ class Components(eqx.Module):
         scores = jnp.broadcast_to(score, self.location.shape)
         said = by_leaf(self.leaves, lambda leaf, *parts: leaf.quantile(*parts), scores, self.location, self.variance)
         least, most = jnp.where(mask, said, jnp.inf).min(axis=0), jnp.where(mask, said, -jnp.inf).max(axis=0)
-        tail, below_median = jax.scipy.special.ndtr(-jnp.abs(score)), score <= 0
+        tail, side = jax.scipy.special.ndtr(-jnp.abs(score)), jnp.where(score <= 0, 1.0, -1.0)
+        sides = jnp.broadcast_to(side, self.location.shape)
 
         def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
             middle = 0.5 * (low + high)
-            tails = by_leaf(
-                self.leaves,
-                lambda leaf, *parts: leaf.tails(*parts),
-                jnp.broadcast_to(middle, self.location.shape),
-                self.location,
-                self.variance,
-            )
-            lower, upper = ((weight * one).sum(axis=0) for one in tails)
-            below = jnp.where(below_median, lower < tail, upper > tail)
+            values = jnp.broadcast_to(middle, self.location.shape)
+            parts = (sides, values, self.location, self.variance)
+            mass = (weight * by_leaf(self.leaves, lambda leaf, *given: leaf.tail(*given), *parts)).sum(axis=0)
+            below = side * mass < side * tail
             return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
         start = (jnp.where(held, least, 0.0), jnp.where(held, most, 0.0))

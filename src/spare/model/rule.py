@@ -10,6 +10,7 @@ Everything here is written for one padded scene; `model.py` maps it over batches
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -58,6 +59,11 @@ def follow(domain: Domain, scene: Scene, action: str, shell: Shell) -> Bool[Arra
     return jnp.stack(masks)
 
 
+@functools.lru_cache(maxsize=256)
+def _layout(domain: Domain, spec: RuleSpec) -> Layout:
+    return Layout.of(domain, spec)
+
+
 class Rule(eqx.Module):
     """T = (A, Gamma, Delta, phi, v_default): for an action, whom it looks at, whom it changes, and how.
 
@@ -71,7 +77,6 @@ class Rule(eqx.Module):
 
     domain: Domain = eqx.field(static=True)
     spec: RuleSpec = eqx.field(static=True)
-    layout: Layout = eqx.field(static=True)
     predictor: AbstractPredictor
     noise: DefaultNoise
     copula: OneFactorCopula | None
@@ -87,7 +92,6 @@ class Rule(eqx.Module):
         quantities = len(domain.dynamic)
         self.domain = domain
         self.spec = spec.checked(domain)
-        self.layout = Layout.of(domain, spec)
         self.predictor = predictor
         self.noise = DefaultNoise.of(noise).checked(quantities)
         self.copula = None
@@ -123,6 +127,11 @@ class Rule(eqx.Module):
     def delta(self) -> Shell:
         """Delta: whom the rule changes."""
         return self.spec.delta
+
+    @property
+    def layout(self) -> Layout:
+        """The entries of x; kept by domain and spec, so that a rule carries little to be compared by."""
+        return _layout(self.domain, self.spec)
 
     @property
     def score(self) -> int:
