@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from spare.data import intake
-from spare.data.columns import Columns
+from spare.data.columns import Columns, owners
 from spare.data.files import read_file, write_file
 from spare.data.state import ActionCall, State, Transition
 from spare.data.tables import read_table, write_table
@@ -164,6 +164,11 @@ class Experience:
                 part = cls.from_arrays(found, **arrays, drop_invalid=drop_invalid)
             if len(part) or part.dropped:  # a group that was dropped whole still counts
                 yield part
+
+    @property
+    def owner(self) -> np.ndarray:
+        """The transition that each object row belongs to."""
+        return owners(self.offsets)
 
     @property
     def columns(self) -> Columns:

@@ -60,7 +60,7 @@ def _scored(
     change: np.ndarray, parts: Components, data: Dataset, matrix: DesignMatrix, validation: np.ndarray
 ) -> Scored:
     experience, slots = data.experience, matrix.outputs.shape[0]
-    owner = np.repeat(np.arange(len(experience)), experience.counts)
+    owner = experience.owner
     judged = matrix.applies & (validation > 0)
     rows = np.flatnonzero(matrix.outputs.any(axis=0) & judged[owner])
     mine = Components(

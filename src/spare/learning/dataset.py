@@ -75,7 +75,7 @@ def observe_rows(data: Experience, action: str, framed: bool, mirror: bool = Fal
     pose = action_poses(data, action) if framed else None
     raw = Observed(data.values.astype(np.float64), data.parameters.astype(np.float64))
     after = data.next_values[:, list(domain.dynamic)].astype(np.float64)
-    owner = np.repeat(np.arange(len(data)), data.counts)
+    owner = data.owner
     seen = observe(domain, action, raw, pose, owner=owner, mirror=mirror)
     if pose is None or template.frame is None:
         return ObservedRows(seen, after)
@@ -192,7 +192,7 @@ class Dataset:
             return np.stack([np.add.reduceat(np.where(m[:, None], numbers, 0.0), starts, axis=0) for m in masks], 1)
 
         mean = over(outputs, target) / members
-        owner = np.repeat(np.arange(len(data)), data.counts)
+        owner = data.owner
         spread = [
             np.add.reduceat(np.where(m[:, None], np.square(target - mean[owner, s]), 0.0), starts, axis=0)
             for s, m in enumerate(outputs)

@@ -30,15 +30,14 @@ class Judges(NamedTuple):
 
 
 def log_values(
-    data: Dataset, matrix: DesignMatrix, outputs: Outputs, judges: Judges, noise: DefaultNoise
+    data: Dataset, matrix: DesignMatrix, change: np.ndarray, parts: Components, noise: DefaultNoise
 ) -> tuple[np.ndarray, np.ndarray]:
     """log p(s' | s, a; T) of every transition, (n, Q) over predicted and other objects; NaN if the rule does not apply.
 
     Everything is taken relative to each object's value before, so that float32 keeps small changes far from the
-    origin: an absolute target minus that value is a change.
+    origin: an absolute target minus that value is a change. `change` and `parts` are those of `row_components`.
     """
     experience = data.experience
-    change, parts = row_components(data, matrix, outputs, judges)
     rows = len(experience.values)
     moved = np.zeros_like(change)
     moved[:rows] = changes(experience)
@@ -65,7 +64,7 @@ def row_components(
     experience = data.experience
     slots, dynamic = matrix.y.shape[1], list(experience.domain.dynamic)
     n, rows = len(experience), len(experience.values)
-    owner = np.repeat(np.arange(n), experience.counts)
+    owner = experience.owner
     before = data.rows.values[:, dynamic]
     mean, variance = (part[:, :n].astype(np.float64) for part in outputs)
     members, capacity = mean.shape[0], mean.shape[2]

@@ -30,7 +30,7 @@ from spare.language.references import Shell
 from spare.learning.dataset import Dataset
 from spare.learning.engine import Problem
 from spare.learning.families import find_family
-from spare.learning.likelihood import Judges, Outputs, log_values
+from spare.learning.likelihood import Judges, Outputs, log_values, row_components
 from spare.learning.problems import with_reflection
 from spare.learning.statistics import paired_improvement, weighted_mean
 from spare.learning.train import Fitted, Pair, Plan, fit_predictors, judges, member_problem, members_of
@@ -110,7 +110,8 @@ class Judged:
         """log p of every sample, by property, (n, Q)."""
         judging = Judges(self.fitted.scaling, judges(self.plan, list(self._problems)))
         widened = Outputs(outputs.mean, outputs.variance * wider**2)
-        inside, outside = log_values(self.dataset, self.fitted.matrix, widened, judging, self.fitted.noise)
+        rows = row_components(self.dataset, self.fitted.matrix, widened, judging)
+        inside, outside = log_values(self.dataset, self.fitted.matrix, *rows, self.fitted.noise)
         return inside + outside
 
     def costs(self) -> list[tuple[float, float]]:

@@ -218,11 +218,9 @@ def _fit_one(dataset: Dataset, matrix: DesignMatrix, plan: Plan, threads: int | 
     still = ~matrix.outputs.any(axis=0) & np.repeat(usable, data.counts)
     bystanders = plan.bystanders * weights.sum()
     noise = fit_noise(data, still, weights, bystanders=bystanders, outliers=training.outliers)
-    judging = Judges(scaling, judges(plan, numbers))
-    predicted, unpredicted = log_values(dataset, matrix, outputs, judging, noise)
-    copula = None
-    if training.copula:
-        copula = fit_copula(*row_components(dataset, matrix, outputs, judging), dataset, matrix, plan.validation)
+    change, parts = row_components(dataset, matrix, outputs, Judges(scaling, judges(plan, numbers)))
+    predicted, unpredicted = log_values(dataset, matrix, change, parts, noise)
+    copula = fit_copula(change, parts, dataset, matrix, plan.validation) if training.copula else None
     predictor = trainer.family.predictor(members, scaling)
     plain = noise.outlier_share is None
     variance = noise.variance if plain else default_variance(data, still, weights, bystanders)

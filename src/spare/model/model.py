@@ -171,7 +171,7 @@ class Model(eqx.Module):
         result = np.empty((len(experience.values), len(self.domain.dynamic)))
         for batch, values in self._each(experience, _batch_log_values):
             result[_rows(experience, batch)] = np.asarray(values)[batch.scene.valid]
-        return _finite(result, "log-likelihood", _owners(experience))
+        return _finite(result, "log-likelihood", experience.owner)
 
     def mean(self, experience: Experience) -> np.ndarray:
         """E[s'] of every object, float32 (total, P), rows as in `experience.values`."""
@@ -195,7 +195,7 @@ class Model(eqx.Module):
     def _spreads(self, experience: Experience, *, epistemic: bool) -> tuple[np.ndarray, ...]:
         """(mean, deviation, and, where asked for, epistemic deviation), float32 (total, P)."""
         found = [experience.values.copy(), *(np.zeros_like(experience.values) for _ in range(1 + epistemic))]
-        columns, owners = np.array(self.domain.dynamic), _owners(experience)
+        columns, owners = np.array(self.domain.dynamic), experience.owner
         for batch, (mean, *variances) in self._each(experience, _batch_spreads if epistemic else _batch_moments):
             cells = np.ix_(_rows(experience, batch), columns)
             for whole, part in zip(found, (mean, *map(np.sqrt, variances)), strict=True):
@@ -213,7 +213,7 @@ class Model(eqx.Module):
 
         for batch, values in self._each(experience, draw):
             result[np.ix_(_rows(experience, batch), columns)] = np.asarray(values)[batch.scene.valid]
-        return _finite(result, "draw", _owners(experience))
+        return _finite(result, "draw", experience.owner)
 
     def predict(self, state: State, action: ActionCall) -> Prediction:
         """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
@@ -352,11 +352,6 @@ def make_scene(domain: Domain, state: State, action: ActionCall) -> Scene:
     parameters = np.zeros(domain.parameters, np.float32)
     parameters[: len(action.parameters)] = action.parameters
     return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters)
-
-
-def _owners(experience: Experience) -> np.ndarray:
-    """The transition of each object row."""
-    return np.repeat(np.arange(len(experience)), experience.counts)
 
 
 def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:

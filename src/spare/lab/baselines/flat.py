@@ -99,7 +99,7 @@ def ordering(data: Experience, action: str, settings: FlatSettings) -> np.ndarra
     keys: list[np.ndarray] = []
     if settings.order != "none":
         keys = [data.values[:, column] for column in reversed(data.domain.dynamic)]
-    owner = np.repeat(np.arange(len(data)), counts)
+    owner = data.owner
     return np.lexsort((*keys, rank, owner)).reshape(len(data), -1)
 
 

@@ -158,7 +158,7 @@ class GaussianModel(abc.ABC):
                 seen = observe_rows(mine, action.name, self.framed)
                 pose = action_poses(mine, action.name) if self.framed else None
                 columns = None if action.frame is None else action.frame.columns(self.domain.dynamic_names)
-                rows = None if pose is None else pose.at(np.repeat(np.arange(len(mine)), mine.counts))
+                rows = None if pose is None else pose.at(mine.owner)
                 yield Part(action.name, chosen, np.flatnonzero(owner == index), mine, seen, rows, columns)
 
     def _outside(self, part: Part, change: np.ndarray) -> np.ndarray:

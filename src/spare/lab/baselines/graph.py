@@ -82,7 +82,7 @@ class Graph(GaussianModel):
         change, variance = np.empty(shape), np.empty(shape)
         for chosen in _similar(data.counts):
             mine, ones = data[chosen], np.ones(len(chosen))
-            rows = np.flatnonzero(np.isin(np.repeat(np.arange(len(data)), data.counts), chosen))
+            rows = np.flatnonzero(np.isin(data.owner, chosen))
             seen = ObservedRows(Observed(part.seen.values[rows], part.seen.parameters[chosen]), part.seen.after[rows])
             graphs = make_graphs(mine, part.action, seen, self.scales, self.settings.neighbours, ones)
             padded = jax.tree.map(functools.partial(_lengthen, size=round_up(len(mine))), graphs)

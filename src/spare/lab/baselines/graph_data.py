@@ -59,7 +59,7 @@ def _nodes(data: Experience, seen: ObservedRows) -> np.ndarray:
 def node_features(data: Experience, action: str, seen: ObservedRows) -> np.ndarray:
     """(total, F) float64, in the predictor's coordinates."""
     roles = len(data.domain.action(action).objects)
-    owner, values = np.repeat(np.arange(len(data)), data.counts), _nodes(data, seen)
+    owner, values = data.owner, _nodes(data, seen)
     parts = [values, seen.parameters[owner]]
     for role in range(roles):
         row = (data.offsets[:-1] + data.objects[:, role])[owner]
@@ -130,7 +130,7 @@ def make_graphs(
     change = (seen.after - seen.values[:, dynamic]) / scales.change_scale
     senders, receivers, counts = edge_list(data, seen, neighbours)
     size, most = int(data.counts.max()), max(1, int(counts.max()))
-    owner, place = np.repeat(np.arange(len(data)), data.counts), positions_within(data.counts)
+    owner, place = data.owner, positions_within(data.counts)
     at, slot = np.repeat(np.arange(len(data)), counts), positions_within(counts)
 
     def spread(flat: np.ndarray) -> np.ndarray:
