@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test setup lint types quick unit wheel properties fuzz faults bench-keras clean
+.PHONY: demo check test setup pins lint types quick unit wheel properties fuzz faults bench-keras clean
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -13,7 +13,11 @@ demo: setup
 # For every save: lint, types, and the tests that take seconds; under two minutes on two cores.
 check: setup lint types quick
 
-test: setup lint types unit
+test: setup pins lint types unit
+
+# Whether .venv holds exactly the versions of constraints.txt.
+pins:
+	@$(BIN)/python scripts/pins.py
 
 lint:
 	$(BIN)/ruff format --check src tests examples benchmarks scripts
@@ -40,9 +44,10 @@ properties: setup
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.run
 
-# 200 kills during save, 50 during learning, and every other fault.
+# 200 kills during save, 50 during learning, 200 interrupts (about half an hour), 20 models asked about 300 shapes, and
+# every other fault.
 faults: setup
-	SPARE_TEST_KILLS=50 $(BIN)/python -m pytest tests/faults -s
+	SPARE_TEST_KILLS=50 SPARE_TEST_INTERRUPTS=200 SPARE_TEST_SERVER=1 $(BIN)/python -m pytest tests/faults -s --timeout 7200
 
 # The same search in plain Keras, side by side; makes an environment of its own with TensorFlow in it.
 bench-keras: setup

@@ -1,6 +1,7 @@
 """Make `.venv` with everything the project needs, pinned by constraints.txt. Runs on a bare Python."""
 
 import hashlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -31,7 +32,9 @@ def main() -> int:
         venv.create(ROOT / ".venv", with_pip=True)
     print("installing (a few minutes the first time) ...")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"]
-    done = subprocess.run([*pip, "-e", ".[lab,tables,cluster,dev]"], cwd=ROOT, check=False)
+    # The environment in which pip builds the package sees no options: older pips read the first name, newer the second.
+    pins = {name: str(ROOT / "constraints.txt") for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
+    done = subprocess.run([*pip, "-e", ".[lab,tables,cluster,dev]"], cwd=ROOT, env={**os.environ, **pins}, check=False)
     if done.returncode:
         print("installing failed; see the message above (is a package index reachable?)", file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ import spare
 ROOT = pathlib.Path(spare.__file__).parent
 
 LAYERS = (
-    *("errors", "names", "arrays"),
+    *("errors", "names", "arrays", "content", "forks", "arguments", "programs"),
     *("io", "language", "data", "model", "learning"),
     *("planning", "bridges"),
     *("testing", "lab"),
@@ -152,4 +152,4 @@ def test_importing_takes_less_than_a_second() -> None:
 
 
 def test_help_answers_within_half_a_second() -> None:
-    assert best_of_three("-m", "spare.commands.cli", "--help") < 0.5
+    assert best_of_three("-m", "spare", "--help") < 0.5

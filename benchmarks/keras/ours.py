@@ -19,9 +19,9 @@ from spare.learning.fit import make_dataset, prepare  # noqa: E402
 from spare.learning.folds import split_weights  # noqa: E402
 from spare.learning.presets import PRESETS  # noqa: E402
 from spare.learning.problems import capacity_for  # noqa: E402
-from spare.learning.programs import PROGRAMS  # noqa: E402
 from spare.learning.threads import cores  # noqa: E402
 from spare.learning.train import Plan, fit_predictors  # noqa: E402
+from spare.programs import PROGRAMS  # noqa: E402
 
 PAPER = PRESETS["paper"]
 

@@ -1,18 +1,18 @@
 """SPARE learns how a world of objects changes when you act on it: a few readable rules from little data.
 
-Names are loaded on first use, so that `import spare` is immediate.
+Names are loaded on first use, so that `import spare` is immediate. Nothing is imported before that is not part of the
+interpreter itself: `python -m spare` looks for modules in the current folder first, until `spare.commands.entry` ends
+that.
 """
 
-from __future__ import annotations
+import spare.forks  # watches forks from the start: others may start JAX before a name of ours is used
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing's own would have to be imported; type checkers take this one for it
 if TYPE_CHECKING:
     from spare.data.builder import Builder
     from spare.data.experience import Experience, concatenate
     from spare.data.state import ActionCall, State, Transition
-    from spare.errors import DataError, DefinitionError, FileError, FitError, SpareError, UsageError
+    from spare.errors import DataError, DefinitionError, FileError, FitError, ForkError, SpareError, UsageError
     from spare.language.domain import Action, Domain
     from spare.language.frames import Frame
     from spare.language.kinds import Kind, Leaf, Periodic, Real
@@ -35,7 +35,7 @@ _NAMES = {
     "data.builder": "Builder",
     "data.experience": "Experience concatenate",
     "data.state": "ActionCall State Transition",
-    "errors": "DataError DefinitionError FileError FitError SpareError UsageError",
+    "errors": "DataError DefinitionError FileError FitError ForkError SpareError UsageError",
     "language.domain": "Action Domain",
     "language.frames": "Frame",
     "language.kinds": "Kind Leaf Periodic Real",
@@ -57,14 +57,17 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "testing")
+_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "programs", "testing")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str):
+    import importlib
+    import sys
+
     if name in _PACKAGES:
         return importlib.import_module(f"spare.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'spare' has no attribute {name!r}")
+        raise AttributeError(f"module 'spare' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     return getattr(importlib.import_module(f"spare.{_HOMES[name]}"), name)
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from spare.commands.cli import main
+from spare.commands.entry import main
 
 sys.exit(main())

@@ -6,6 +6,7 @@ prediction over the objects of one scene inside a compiled program: `array_modul
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import jax
@@ -17,6 +18,14 @@ import scipy.special
 def array_module(*values: Any) -> Any:
     """`numpy` if all are NumPy arrays or Python numbers, `jax.numpy` otherwise."""
     return np if all(isinstance(one, np.ndarray | np.generic | float | int) for one in values) else jnp
+
+
+def precision(*, double: bool) -> contextlib.AbstractContextManager[Any]:
+    """What is compiled and run inside computes in 64-bit numbers if `double`, and in JAX's default type otherwise.
+
+    It holds for the thread that enters it alone; programs of either kind are kept side by side.
+    """
+    return jax.enable_x64(True) if double else contextlib.nullcontext()
 
 
 def special_functions(*values: Any) -> Any:

@@ -5,6 +5,7 @@
     ├── DataError         a transition, table or array that does not fit its domain
     ├── FileError         a file that cannot be read or written, or is not what it should be
     ├── FitError          learning that cannot start or cannot go on
+    ├── ForkError         a process that was forked after JAX had started, where nothing can be computed
     └── UsageError        a command line that asks for something impossible
 
 Every command turns a `SpareError` into one sentence on standard error and exit code 2.
@@ -35,10 +36,24 @@ class FitError(SpareError, RuntimeError):
     """Learning cannot start, or cannot go on, with this data and these settings."""
 
 
+class ForkError(SpareError, RuntimeError):
+    """This process was forked after JAX had started: programs would wait forever in it."""
+
+
 class UsageError(SpareError, ValueError):
     """A call or command line asks for something that cannot be done."""
 
 
 def one_of(kind: str, name: object, valid: Iterable[str]) -> str:
-    """`unknown <kind> <name>; valid: a, b, c`, in the order given."""
-    return f"unknown {kind} {name!r}; valid: {', '.join(valid) or '(none)'}"
+    """`unknown <kind> <name>; valid: a, b, c`, in the order given; a name that is almost right is suggested."""
+    names = [*valid]
+    return f"unknown {kind} {name!r}; valid: {', '.join(names) or '(none)'}{suggestion(name, names)}"
+
+
+def suggestion(name: object, valid: Iterable[str]) -> str:
+    """` (did you mean 'a'?)` for the valid name that comes nearest, or nothing."""
+    import difflib  # only here, where something went wrong already
+
+    near = {one.lower(): one for one in reversed([*valid])}
+    close = difflib.get_close_matches(name.lower(), near, 1, 0.7) if isinstance(name, str) and len(name) < 100 else []
+    return f" (did you mean {near[close[0]]!r}?)" if close else ""

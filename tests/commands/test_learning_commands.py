@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def run(*arguments: object, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """The command line as a user's shell starts it."""
     return subprocess.run(
-        [sys.executable, "-m", "spare.commands.cli", *map(str, arguments)],
+        [sys.executable, "-m", "spare", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, "SPARE_CACHE": "off"},
         capture_output=True,

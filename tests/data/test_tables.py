@@ -122,7 +122,7 @@ def test_nullable_and_missing_cells(data: spare.Experience, tray: spare.Domain) 
         ("weight", 3, 9.0, "transition 1, object 'a': column 'weight' is "),
         ("tray", 0, "zz", "transition 0.*column 'tray'"),
         ("object", 2, "a", "transition 1: object id 'a' appears twice"),
-        ("x", 2, "tall", "column 'x' holds something that is not a number"),
+        ("x", 2, "tall", "column 'x', row 2: 'tall' is not a number"),
     ],
 )
 def test_cells_that_make_no_sense(
@@ -145,10 +145,11 @@ def test_whole_columns_that_make_no_sense(data: spare.Experience, tray: spare.Do
     with pytest.raises(spare.DataError, match="transition 0, action 'slide': its tray 'q' is not in the state"):
         spare.Experience.from_table(tray, table.assign(tray="q"))
     with pytest.raises(
-        spare.DataError, match="expected a pandas or polars frame, a pyarrow table or a dictionary of columns, got list"
+        spare.DataError,
+        match="expected a pandas or polars frame, a pyarrow table or a dictionary of columns, got a list",
     ):
         spare.Experience.from_table(tray, [1])
-    with pytest.raises(spare.UsageError, match="'pandas', 'polars', 'pyarrow' or 'dict', got 'excel'"):
+    with pytest.raises(spare.UsageError, match="unknown library 'excel'; valid: pandas, polars, pyarrow, dict"):
         data.to_table("excel")
 
 
@@ -158,18 +159,18 @@ def test_columns_of_a_dictionary(data: spare.Experience, tray: spare.Domain) -> 
     for wrong, message in (
         ({"x": [1.0]}, r"column 'x' has shape \(1,\), column 'transition' has 6 rows"),
         ({"x": np.ones((6, 2))}, r"column 'x' has shape \(6, 2\)"),
-        ({"x": [[1], [1, 2], 3, 4, 5, 6]}, "column 'x' is not a list of values"),
+        ({"x": [[1], [1, 2], 3, 4, 5, 6]}, "column 'x': expected an array, got lists of different lengths"),
     ):
         with pytest.raises(spare.DataError, match=message):
             spare.Experience.from_table(tray, {**columns, **wrong})
     twice = pa.table([*data.to_table("pyarrow").columns, pa.array([1.0] * 6)], [*columns, "x"])
-    with pytest.raises(spare.DataError, match="column 'x'"):
+    with pytest.raises(spare.DataError, match="2 columns are called 'x'"):
         spare.Experience.from_table(tray, twice)
 
 
 def test_a_library_that_is_not_installed(data: spare.Experience, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(spare.UsageError, match="polars is not installed; install it, or use library='pyarrow'"):
+    with pytest.raises(spare.UsageError, match=r"polars is not installed; pip install 'spare-models\[tables\]'"):
         data.to_table("polars")
 
 

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def command(*arguments: object) -> list[str]:
     """The command line as a user's shell starts it."""
-    return [sys.executable, "-m", "spare.commands.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "spare", *map(str, arguments)]
 
 
 def environment(cache: pathlib.Path | None = None) -> dict[str, str]:

@@ -14,12 +14,20 @@ PAGE = ROOT / "docs/reliability.md"
 GROUPS = {
     "test_model_files.py": "Model files",
     "test_parquet_files.py": "Experience files",
+    "test_old_answers.py": "Formulas, resolutions and versions that change",
+    "test_processes.py": "Other processes",
     "test_disk.py": "Disks and folders",
     "test_folders.py": "Folders that are not what they seem",
+    "test_beside.py": "Code beside the data",
     "test_kills.py": "Kills, interrupts, locks",
+    "test_interrupts.py": "Ctrl-C at once, and lost clusters",
+    "test_usage.py": "Calls that ask for something else",
     "test_names.py": "Hostile names",
     "test_records.py": "Hostile records of runs",
     "test_numerics.py": "Numbers",
+    "test_digits.py": "Digits, dates and missing cells",
+    "test_long_running.py": "Processes that run for weeks",
+    "test_unfamiliar.py": "States unlike the training data",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from spare.commands.cli import main
+from spare.commands.entry import main
 from spare.lab.experiments import catalogue, runs
 from spare.lab.experiments.claims import Claim, Statement
 from spare.lab.experiments.experiment import Experiment, Results, score_runs

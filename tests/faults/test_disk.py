@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import spare
 from spare.io.atomic import replacing
 from spare.lab.worlds import queue as toy
 from spare.learning.cache import Kept, open_run
@@ -110,7 +111,7 @@ def test_readonly_folder(tmp_path: pathlib.Path) -> None:
     with readonly(folder):
         refuses(lambda: toy.true_model().save(folder / "m.spare"), "cannot write in its folder")
         refuses(lambda: toy.generate(2, seed=0).save(folder / "d.parquet"), "cannot write in its folder")
-        refuses(lambda: open_run(folder / "m.spare.run", {}, resume=False), "cannot be used as a run folder")
+        refuses(lambda: open_run(folder / "m.spare.run", {}), "cannot be used as a run folder")
     assert os.listdir(folder) == []
 
 
@@ -138,7 +139,7 @@ def test_folder_that_vanishes_while_writing(tmp_path: pathlib.Path) -> None:
 
 def test_run_folder_that_vanishes(tmp_path: pathlib.Path) -> None:
     """The next checkpoint says so."""
-    cache = open_run(tmp_path / "m.run", {}, resume=False)
+    cache = open_run(tmp_path / "m.run", {})
     shutil.rmtree(tmp_path / "m.run")
     refuses(lambda: cache.put("key", Kept({}, {})), r"m\.run does not exist")
     cache.close(finished=True)
@@ -190,3 +191,12 @@ def test_two_savers_of_one_name(tmp_path: pathlib.Path) -> None:
     assert [writer.wait() for writer in writers] == [0, 0]
     assert seen > 3
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    """A device, a pipe or a socket under the name that is to be written stays what it is; the save is refused."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(spare.FileError, match="not a file"), replacing(pipe):
+        pass
+    assert stat.S_ISFIFO(os.lstat(pipe).st_mode)

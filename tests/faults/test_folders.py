@@ -24,7 +24,7 @@ from tests.faults.helpers import environment, one_sentence, refuses, run
 
 def fitted(folder: pathlib.Path) -> None:
     """What `spare fit --out m` does with its folder, from beginning to end."""
-    open_run(folder / "m.run", {}, resume=False).close(finished=True)
+    open_run(folder / "m.run", {}).close(finished=True)
 
 
 def generated(folder: pathlib.Path) -> None:
@@ -51,7 +51,7 @@ def test_folder_that_is_the_users_own(tmp_path: pathlib.Path, work: Work, name: 
 
 def test_folder_that_somebody_puts_a_file_in(tmp_path: pathlib.Path) -> None:
     """A file that appears while the work goes on is left, and so is the folder, when the rest is removed."""
-    held = open_run(tmp_path / "m.run", {}, resume=False)
+    held = open_run(tmp_path / "m.run", {})
     (tmp_path / "m.run" / "thesis.tex").write_text("precious")
     held.close(finished=True)
     assert os.listdir(tmp_path / "m.run") == ["thesis.tex"]

@@ -138,7 +138,7 @@ def test_kill_during_learning(problem: pathlib.Path, rules: int, kills: int) -> 
         moment = (rng.randrange(5 if rules == 1 else 30), rng.uniform(0, 0.5)) if k else (2, 0.0)
         hit += killed_while_learning(learner("data.parquet", out, rules), problem, cache, moment)
         kept += len(list((problem / f"{out}.run").glob("*.safetensors")))
-        finish(learner("data.parquet", out, rules, "--resume"), problem, cache)
+        finish(learner("data.parquet", out, rules), problem, cache)
         assert (problem / out).read_bytes() == expected
         assert not (problem / f"{out}.run").exists()
         print(f"{rules} rules: {hit} of {k + 1} killed at work, {kept} finished trainings reused", flush=True)
@@ -157,7 +157,7 @@ def test_kill_during_fit_command(problem: pathlib.Path, options: tuple[object, .
     for _ in range(max(2, KILLS // 10)):
         (problem / "c.spare").unlink()
         killed_after(line, rng.uniform(0.2, 0.95) * seconds, problem, cache)
-        finish([*line, "--resume"], problem, cache)
+        finish(line, problem, cache)
         assert (problem / "c.spare").read_bytes() == expected
 
 
@@ -187,8 +187,10 @@ def test_interrupt_of_fit(problem: pathlib.Path) -> None:
         assert process.returncode == 130, text
         assert usage.ru_utime + usage.ru_stime - before < 2.5
         assert "Traceback" not in text
-        assert "trainings are kept in i.spare.run. To continue: spare fit data.parquet --out i.spare" in text
-        assert text.rstrip().endswith("--resume")
+        told = (
+            "trainings are kept in i.spare.run. To continue: spare fit data.parquet --out i.spare --rules 2 --threads 1"
+        )
+        assert text.rstrip().endswith(told)
         shutil.rmtree(folder)
 
 
@@ -279,11 +281,11 @@ def test_two_writers_of_one_run(tmp_path: pathlib.Path) -> None:
 def test_lock_of_a_dead_owner(tmp_path: pathlib.Path) -> None:
     """A lock file without a living owner is taken over; its number is ours then."""
     code = "import os, sys, pathlib; from spare.learning.cache import open_run\n"
-    code += "open_run(pathlib.Path(sys.argv[1]), {}, resume=False); os.kill(os.getpid(), 9)"
+    code += "open_run(pathlib.Path(sys.argv[1]), {}); os.kill(os.getpid(), 9)"
     folder = tmp_path / "m.run"
     result = subprocess.run([sys.executable, "-c", code, str(folder)], env=environment(), check=False)
     assert result.returncode == -signal.SIGKILL
-    cache = open_run(folder, {}, resume=True)
+    cache = open_run(folder, {})
     assert (folder / "lock").read_text() == f"{os.getpid()}\n"
     cache.close(finished=True)
     assert not folder.exists()
@@ -295,13 +297,13 @@ def test_lock_that_is_a_link(tmp_path: pathlib.Path) -> None:
     victim.write_text("precious")
     (tmp_path / "m.run").mkdir()
     (tmp_path / "m.run" / "lock").symlink_to(victim)
-    refuses(lambda: open_run(tmp_path / "m.run", {}, resume=False), "cannot be used as a run folder")
+    refuses(lambda: open_run(tmp_path / "m.run", {}), "cannot be used as a run folder")
     assert victim.read_text() == "precious"
 
 
 def test_damaged_checkpoint_is_trained_again(tmp_path: pathlib.Path) -> None:
     """A checkpoint with a flipped bit, cut short or of another kind counts as missing."""
-    cache = open_run(tmp_path / "m.run", {}, resume=False)
+    cache = open_run(tmp_path / "m.run", {})
     arrays = {"a": np.arange(6, dtype=np.float64), "b": np.full((2, 3), np.nan, np.float32)}
     cache.put("key", Kept(arrays, {"kind": "networks"}))
     path = tmp_path / "m.run" / "key.safetensors"
@@ -319,27 +321,29 @@ def test_damaged_checkpoint_is_trained_again(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("record", ["", "[]", "{", '{"a": 1, "a": 2}', "null", "\x00"])
 def test_damaged_record_of_a_run(tmp_path: pathlib.Path, record: str) -> None:
-    """A record that cannot be read belongs to another run: refused, and `--force` or a fresh start get past it."""
+    """A record that cannot be read belongs to another run: refused, and `--fresh` gets past it."""
     folder = tmp_path / "m.run"
-    open_run(folder, {"seed": 1}, resume=False).close(finished=False)
+    cache = open_run(folder, {"seed": 1})
+    cache.put("key", Kept({"a": np.ones(2)}, {}))
+    cache.close(finished=False)
     (folder / "run.json").write_text(record)
-    refuses(lambda: open_run(folder, {"seed": 1}, resume=True), "belongs to another run")
-    open_run(folder, {"seed": 1}, resume=True, force=True).close(finished=False)
+    refuses(lambda: open_run(folder, {"seed": 1}), "another run .its record cannot be read.*--fresh")
+    open_run(folder, {"seed": 1}, fresh=True).close(finished=False)
     assert json.loads((folder / "run.json").read_text()) == {"seed": 1}
 
 
 def test_torn_files_of_a_killed_run_are_removed(tmp_path: pathlib.Path) -> None:
     """What a killed process was writing in its run folder is gone after the next start."""
     folder = tmp_path / "m.run"
-    open_run(folder, {}, resume=False).close(finished=False)
+    open_run(folder, {}).close(finished=False)
     (folder / ".key.safetensors.0123456789ab.tmp").write_text("torn")
-    open_run(folder, {}, resume=True).close(finished=False)
+    open_run(folder, {}).close(finished=False)
     assert sorted(os.listdir(folder)) == ["lock", "run.json"]
 
 
 def test_unfinished_run_is_inspected(tmp_path: pathlib.Path) -> None:
     """`spare inspect` of a run folder says how far it is and how to go on."""
-    cache = open_run(tmp_path / "m.spare.run", {"seed": 7}, resume=False)
+    cache = open_run(tmp_path / "m.spare.run", {"seed": 7})
     cache.put("key", Kept({"a": np.ones(2)}, {}))
     cache.close(finished=False)
     result = run("inspect", "m.spare.run", folder=tmp_path)

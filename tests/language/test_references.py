@@ -95,10 +95,9 @@ def test_references_that_make_no_sense() -> None:
     above = spare.Reference("above", lambda o, p: o.x > p.x)
     make: Any = spare.Reference
     for attempt, message in (
-        (lambda: make("f", lambda o: o.x > 0), "at least one argument"),
-        (lambda: make("f", lambda *objects: True), "at least one argument"),
-        (lambda: make("f", lambda o, p, *, k: True), "at least one argument"),
-        (lambda: make("f", lambda o, p=1, q=2: True), "at least one argument"),
+        (lambda: make("f", lambda: True), "takes the object to select"),
+        (lambda: make("f", lambda *objects: True), "takes the object to select"),
+        (lambda: make("f", lambda o, p, *, k: True), "takes the object to select"),
         (lambda: between.closure(), "closure needs a reference of arity 1, this one has 2"),
         (lambda: between.inverse(), "inverse needs a reference of arity 1"),
         (lambda: above & between, "their arities differ"),
@@ -212,4 +211,32 @@ def test_a_parameter_that_no_action_has_is_an_error() -> None:
             properties=[spare.Property("x", resolution=0.1)],
             references=[spare.Reference("ahead", Misspelt())],
             actions=[spare.Action("sweep", ("arm",), ("reach",))],
+        )
+
+
+def test_a_reference_without_arguments_is_about_the_object_alone() -> None:
+    heavy = spare.Reference("heavy", lambda o: o.x > 0)
+    assert heavy.arity == 0
+    domain = spare.Domain(
+        "alone",
+        properties=[spare.Property("x", resolution=0.1)],
+        references=[heavy],
+        actions=[spare.Action("poke", ("target",))],
+    )
+    data = spare.Experience.from_arrays(
+        domain,
+        values=[[1.0], [2.0], [-1.0]],
+        next_values=[[1.0], [2.0], [-1.0]],
+        offsets=[0, 3],
+        action=[0],
+        objects=[[0]],
+    )
+    masks = Bindings(data, "poke").masks(spare.Shell(1, (spare.Pointer("heavy", ()), spare.Pointer("everyone", ()))))
+    assert masks.tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    with pytest.raises(spare.DefinitionError, match="every domain has one of this name"):
+        spare.Domain(
+            "mine",
+            properties=domain.properties,
+            references=[spare.Reference("everyone", lambda o: o.x > 0)],
+            actions=domain.actions,
         )

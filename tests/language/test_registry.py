@@ -102,7 +102,10 @@ def test_domains_of_the_command_line(tmp_path: pathlib.Path, monkeypatch: pytest
     (tmp_path / "my_own_domain.py").write_text("from spare.lab.worlds.queue import domain\nnumber = 3\n")
     assert named_domain("my_own_domain:domain") is queue.domain
     for text, message in (
-        ("queues", r"write it as package\.module:domain, or one of billiards, flights, push, queue"),
+        (
+            "queues",
+            rf"package\.module:domain, or one of {', '.join(registry.domain_names())} \(did you mean 'queue'\?\)$",
+        ),
         (":domain", "write it as"),
         ("my_own_domain:", "write it as"),
         ("no_such_module_here:domain", "cannot import 'no_such_module_here'"),

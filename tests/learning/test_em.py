@@ -15,7 +15,7 @@ import spare
 from spare.errors import FileError, FitError, UsageError
 from spare.lab.worlds import queue as toy
 from spare.language.references import Pointer, Shell
-from spare.learning.cache import open_run
+from spare.learning.cache import Kept, open_run
 from spare.learning.clusters import Clustering, memberships, separation
 from spare.learning.em import EM
 from spare.learning.fit import Task, make_dataset
@@ -177,9 +177,9 @@ def test_one_rule_is_the_single_rule_learner() -> None:
 def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path) -> None:
     data, folder = _mixed(40), tmp_path / "run"
     whole = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2)
-    cache = open_run(folder, {"data": data.fingerprint}, resume=False)
+    cache = open_run(folder, {"data": data.fingerprint})
     with pytest.raises(FileError, match="another run"):
-        open_run(folder, {"data": data.fingerprint}, resume=True)
+        open_run(folder, {"data": data.fingerprint})
 
     class StopError(Exception):
         pass
@@ -194,7 +194,7 @@ def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path)
     with pytest.raises(StopError):
         spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, cache=cache, listener=lambda _: Interrupts())
     cache.close(finished=False)
-    cache = open_run(folder, {"data": data.fingerprint}, resume=True)
+    cache = open_run(folder, {"data": data.fingerprint})
     resumed = spare.fit(toy.domain, data, seed=0, preset=SMALL, rules=2, cache=cache)
     assert cache.reused > 0
     cache.close(finished=True)
@@ -202,11 +202,18 @@ def test_a_resumed_run_gives_the_same_bits_and_a_second_run_is_refused(tmp_path)
     assert np.array_equal(whole.model.log_prob(data), resumed.model.log_prob(data))
 
 
-def test_a_checkpoint_of_other_data_is_refused_unless_forced(tmp_path) -> None:
-    open_run(tmp_path / "run", {"data": "one"}, resume=False).close(finished=False)
-    with pytest.raises(FileError, match="different: data"):
-        open_run(tmp_path / "run", {"data": "two"}, resume=True)
-    open_run(tmp_path / "run", {"data": "two"}, resume=True, force=True).close(finished=False)
+def test_a_checkpoint_of_other_data_is_refused_until_it_may_go(tmp_path) -> None:
+    cache = open_run(tmp_path / "run", {"data": "one", "seed": 0})
+    cache.put("key", Kept({"a": np.ones(2)}, {}))
+    cache.close(finished=False)
+    with pytest.raises(FileError, match=r"another run \(data: one there, two here\); .* --fresh"):
+        open_run(tmp_path / "run", {"data": "two", "seed": 0})
+    cache = open_run(tmp_path / "run", {"data": "one", "seed": 0})
+    assert len(cache) == 1
+    cache.close(finished=False)
+    cache = open_run(tmp_path / "run", {"data": "two", "seed": 0}, fresh=True)
+    assert len(cache) == 0
+    cache.close(finished=True)
 
 
 def test_two_known_rules_are_told_apart() -> None:

@@ -214,13 +214,13 @@ class Stops:
 
 
 def test_a_resumed_run_gives_the_same_model(tmp_path: pathlib.Path) -> None:
-    cache = open_run(tmp_path / "run", {}, resume=False)
+    cache = open_run(tmp_path / "run", {})
     with pytest.raises(StopError):
         fit(toy.domain, queue(), seed=0, preset=preset(), cache=cache, listener=lambda _: Stops())
     kept = len(cache)
     assert kept > 0
     cache.close(finished=False)
-    cache = open_run(tmp_path / "run", {}, resume=True)
+    cache = open_run(tmp_path / "run", {})
     resumed = fit(toy.domain, queue(), seed=0, preset=preset(), cache=cache)
     assert cache.reused >= kept
     assert len(cache) > kept

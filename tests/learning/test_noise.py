@@ -119,7 +119,7 @@ def test_outliers_survive_a_file_and_a_checkpoint(tmp_path: pathlib.Path) -> Non
 
     data, models = crowd(80, 5), []
     for _ in range(2):
-        cache = open_run(tmp_path / "run", {}, resume=True)
+        cache = open_run(tmp_path / "run", {})
         models.append(spare.fit(DOMAIN, data, seed=0, preset=with_outliers(), threads=1, cache=cache).model)
         cache.close(finished=False)
     np.testing.assert_array_equal(models[0].log_prob(data), models[1].log_prob(data))

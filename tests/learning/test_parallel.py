@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spare.learning.programs import Programs
 from spare.learning.threads import cores, in_parallel
+from spare.programs import Programs
 
 
 def test_results_come_in_order_and_at_most_so_many_at_once() -> None:

@@ -62,7 +62,7 @@ def test_a_cache_brings_it_back_bit_for_bit(tmp_path: pathlib.Path) -> None:
     fitted, dataset, plan = fit_shell(data, TRUE, preset(steps=50), longest=2)
     found, reused = [], []
     for _ in range(2):
-        cache = open_run(tmp_path / "run", {}, resume=True)
+        cache = open_run(tmp_path / "run", {})
         found.append(fit_predictors(dataset, [(TRUE, TRUE)], dataclasses.replace(plan, cache=cache))[0])
         reused.append(cache.reused)
         cache.close(finished=False)

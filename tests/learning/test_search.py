@@ -16,9 +16,9 @@ from spare.language.references import Pointer, Shell
 from spare.learning.fit import FitResult, fit
 from spare.learning.folds import fold_masks, split_weights
 from spare.learning.presets import PRESETS
-from spare.learning.programs import PROGRAMS
 from spare.learning.search import _without_one
 from spare.learning.statistics import paired_improvement, weighted_mean
+from spare.programs import PROGRAMS
 from tests.learning.helpers import flat, quick
 from tests.learning.worlds import Truth, World, fixed_worlds, holds_the_same, recovered, searches
 

@@ -17,9 +17,9 @@ from spare.learning.families import find_family
 from spare.learning.fit import Task, fit, make_dataset
 from spare.learning.presets import PRESETS
 from spare.learning.problems import capacity_for
-from spare.learning.programs import PROGRAMS
 from spare.learning.train import Fitted, Plan, fit_predictors, member_problem
 from spare.model.model import Model
+from spare.programs import PROGRAMS
 from tests.learning.helpers import fit_shell, flat, networks, plan_for, quick
 from tests.learning.worlds import searches
 

@@ -99,7 +99,7 @@ def test_whatever_is_shown_is_printable(one: str) -> None:
 @examples(30)
 @given(arrays)
 def test_checkpoints_come_back_bit_for_bit(given_arrays: dict[str, np.ndarray]) -> None:
-    cache = open_run(FOLDER / "run", {}, resume=True)
+    cache = open_run(FOLDER / "run", {})
     cache.put("key", Kept(given_arrays, {"a": ["ü"]}))
     found = cache.get("key")
     cache.close(finished=False)

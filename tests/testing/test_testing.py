@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_domain_is_found() -> None:
     references = [
         *here.references,
         spare.Reference("never", lambda o, p: o.x > p.x + 1e6),
-        spare.Reference("everyone", lambda o, p: jnp.abs(o.x - p.x) >= 0),
+        spare.Reference("anyone", lambda o, p: jnp.abs(o.x - p.x) >= 0),
         spare.Reference("twin", here.reference("line").relation),
         spare.Reference("first", lambda o, p: jnp.arange(o.x.shape[0]) == 0 if o.x.ndim else o.x > p.x),
     ]
@@ -191,7 +191,7 @@ def test_what_is_wrong_with_a_domain_is_found() -> None:
         "action 'usher': parameter 'd' is always 0.5",
         "action 'wait': it never occurs",
         "reference 'never': it never finds anything",
-        "reference 'everyone': it always finds every other object",
+        "reference 'anyone': it always finds every other object",
         "reference 'twin': it always finds the same as 'line'",
         "! reference 'first': it depends on the order of objects",
     ):

@@ -1,4 +1,4 @@
-"""The command line: thin, no logic. Each command lives in `spare.commands`."""
+"""The command line: thin, no logic. Each command lives in `spare.commands`; `entry` is where the process begins."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from spare.commands.evaluate import Evaluate
 from spare.commands.fit import Fit
 from spare.commands.generate import Generate
 from spare.commands.inspect import Inspect
+from spare.commands.interrupts import INTERRUPTED
 from spare.commands.predict import Predict
 from spare.commands.render import Render
 from spare.commands.report import Report
@@ -48,18 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if list(sys.argv[1:] if argv is None else argv) == ["--version"]:
         print(f"spare {importlib.metadata.version('spare-models')}")
         return 0
-    union: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())]  # noqa: UP007
-    command: Any = tyro.cli(
-        union,
-        prog="spare",
-        description="Learn how worlds of objects change when you act on them, as a few readable rules.",
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
     try:
-        code = command.run()
+        code = _asked(argv).run()
         sys.stdout.flush()
-        return _forget(code)
+        return code
     except SpareError as error:
         print(f"spare: {shown(error)}", file=sys.stderr)
         return 2
@@ -71,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as error:
         print(f"\nspare: {shown(error)}" if error.args else "spare: interrupted", file=sys.stderr)
-        return _forget(130)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -82,14 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _forget(code: int) -> int:
-    """An interrupt that passed through an `eval` ends the interpreter by the signal, although it was handled.
-
-    CPython keeps a flag for unhandled interrupts, sets it too early, and clears it when it evaluates again.
-    """
-    eval("None")
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _asked(argv: Sequence[str] | None) -> Any:
+    """The command with its options; help and mistakes in them end the program."""
+    union: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())]  # noqa: UP007
+    return tyro.cli(
+        union,
+        prog="spare",
+        description="Learn how worlds of objects change when you act on them, as a few readable rules.",
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )

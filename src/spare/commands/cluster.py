@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from spare.arguments import check_seed
 from spare.commands.common import check_target, load_data, remember_programs
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Cluster:
         remember_programs()
         from spare.learning.clusters import matched, separation
 
+        check_seed(self.seed)
         if self.out is not None:
             check_target(self.out)
         points, z, labels = self._memberships(load_data(self.data, self.domain))

@@ -6,7 +6,11 @@ import importlib
 import os
 import pathlib
 import sys
+import traceback
 from typing import TYPE_CHECKING, TypeVar
+
+from spare.commands.interrupts import leaving
+from spare.names import shown
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
@@ -27,12 +31,14 @@ def remember_programs() -> None:
     """Keep this command's compiled programs for the next one."""
     from spare.lab import workers
 
-    workers.remember_programs(program_cache())
+    if (folder := program_cache()) is not None:
+        workers.remember_programs(folder)
+        leaving(lambda: workers.forget_torn(folder))
 
 
 def named_domain(text: str | None) -> Domain | None:
     """The domain of `--domain`: `package.module:attribute`, or a name that is registered; None stays None."""
-    from spare.errors import UsageError
+    from spare.errors import UsageError, suggestion
     from spare.language.domain import Domain
     from spare.language.registry import domain_names, find_domain
 
@@ -42,19 +48,49 @@ def named_domain(text: str | None) -> Domain | None:
         return known
     module, colon, attribute = text.partition(":")
     if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"--domain {text!r}: write it as package.module:domain, or one of {', '.join(domain_names())}")
-    if os.getcwd() not in sys.path:
-        # A domain.py beside the data is the common case; last, so that no file there stands in for a package.
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, SyntaxError) as error:
-        raise UsageError(f"--domain {text!r}: cannot import {module!r}: {error}") from error
-    except AttributeError as error:
-        raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}") from error
+        known = f"or one of {', '.join(domain_names())}{suggestion(text, domain_names())}"
+        raise UsageError(f"--domain {text!r}: write it as package.module:domain, {known}")
+    found = _imported(text, module, attribute)
     if not isinstance(found, Domain):
         raise UsageError(f"--domain {text!r}: that is a {type(found).__name__}, not a spare.Domain")
     return found
+
+
+def _imported(text: str, module: str, attribute: str) -> object:
+    """What the user's module calls by this name. Whatever goes wrong in it is theirs, and told as such."""
+    from spare.errors import UsageError
+
+    if os.getcwd() not in sys.path:
+        # A domain.py beside the data is the common case; last, so that no file there stands in for a package. Worker
+        # processes of joblib are given the same places in the same order.
+        sys.path.append(os.getcwd())
+    try:
+        home = importlib.import_module(module)
+        if hasattr(home, attribute):
+            return getattr(home, attribute)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a module that ends the program is no domain
+        what = shown("".join(traceback.format_exception_only(error)[-1:]).strip() or type(error).__name__, 400)
+        what = what.removeprefix(f"{type(error).__module__}.")
+        place = _place_in_theirs(error)
+        where = f"cannot import {module!r}" if place is None else f"an error in {place[0]}, line {place[1]}"
+        raise UsageError(f"--domain {text!r}: {where}: {what}") from error
+    raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}")
+
+
+def _place_in_theirs(error: BaseException) -> tuple[str, int] | None:
+    """(file, line) of an error in the user's code: the last line there that was run. None if there is no such line."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return error.filename, error.lineno or 1
+    ours = (__file__, importlib.__file__)
+    run = [one for one in traceback.extract_tb(error.__traceback__) if one.filename not in ours]
+    run = [one for one in run if not one.filename.startswith("<frozen ")]
+    if not run:
+        return None
+    theirs = os.path.dirname(run[0].filename)
+    last = [one for one in run if os.path.dirname(one.filename) == theirs][-1]
+    return last.filename, last.lineno or 1
 
 
 def load_data(path: pathlib.Path, domain: str | None) -> Experience:

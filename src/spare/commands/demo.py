@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from spare.arguments import check_seed, check_whole
 from spare.commands.common import remember_programs
 from spare.commands.live import SearchView
 from spare.io.atomic import replacing
@@ -34,6 +35,8 @@ class Demo:
 
     def run(self) -> int:
         """Do it, step by step, saying what happens; the last line is the report's path."""
+        check_whole("samples", self.samples, 10)
+        check_seed(self.seed)
         remember_programs()
         from spare.lab.worlds import push
         from spare.learning.threads import cores

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from spare.commands.common import numbers
-from spare.commands.interrupts import again, ending_soon
+from spare.commands.interrupts import again, ending_soon, leaving
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
@@ -53,11 +53,15 @@ class Generate:
         import time
 
         from spare.lab.worlds.push.generation import generate
+        from spare.lab.worlds.push.store import leave
 
         def kept() -> str:
+            if not pathlib.Path(f"{self.out}.parts").is_dir():
+                return f"interrupted before any sample was finished. To start again: {again()}"
             return f"interrupted; finished samples are kept in {self.out}.parts. To continue: {again()}"
 
         began = time.perf_counter()
+        leaving(leave)
         with ending_soon(kept):
             data = generate(
                 self.samples,

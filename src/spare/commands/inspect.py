@@ -12,8 +12,6 @@ import tyro
 if TYPE_CHECKING:
     import numpy as np
 
-PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
-
 
 @dataclasses.dataclass(frozen=True)
 class Inspect:
@@ -35,6 +33,7 @@ def inspect(path: pathlib.Path) -> dict[str, Any]:
     """The facts about a file, or a `FileError` whose sentence says what it is instead."""
     from spare.errors import FileError
     from spare.io.atomic import open_regular
+    from spare.io.guess import looks_like
 
     if path.is_dir():
         return _run_folder(path)
@@ -44,7 +43,7 @@ def inspect(path: pathlib.Path) -> dict[str, Any]:
         return _experience(path, size)
     if len(head) > 8 and head[8:9] == b"{":
         return _model(path, size)
-    raise FileError(f"{path}: {_guess(head)}; not a file of SPARE's")
+    raise FileError(f"{path}: {looks_like(head)}; not a file of SPARE's")
 
 
 def _model(path: pathlib.Path, size: int) -> dict[str, Any]:
@@ -66,6 +65,11 @@ def _members(path: pathlib.Path, tensors: dict[str, np.ndarray], k: int, rule: d
     """How many networks a rule's ensemble has; 1 for predictors of another kind."""
     from spare.errors import FileError
 
+    if "heads" in rule:
+        stay = tensors.get(f"rule.{k}.process.stay")
+        if stay is None or not stay.ndim:
+            raise FileError(f"{path}: rule {k + 1} has no process; the file is damaged")
+        return int(stay.shape[0])
     names = list(rule["predictor"].get("networks", {}))
     if not names:
         return 1
@@ -101,30 +105,6 @@ def _run_folder(path: pathlib.Path) -> dict[str, Any]:
         raise FileError(f"{path}: a folder, and not one of an unfinished run; give a file")
     finished = sum(1 for _ in path.glob("*.safetensors"))
     return {"kind": "run", "file": str(path), "trainings": finished, "run": found}
-
-
-def _guess(head: bytes) -> str:
-    """What a file looks like from its first bytes."""
-    known = (
-        *((b"\x80" + version, "a Python pickle, which can run code when it is opened") for version in PICKLES),
-        (b"PK\x03\x04", "a zip archive (NumPy, PyTorch and Keras write such files)"),
-        (b"\x93NUMPY", "a NumPy array"),
-        (b"\x89HDF", "an HDF5 file"),
-        (b"\x1f\x8b", "a gzip archive"),
-        (b"ARROW1", "an Arrow file"),
-        (b"\x89PNG", "a PNG picture"),
-        (b"\x7fELF", "a program"),
-    )
-    if not head:
-        return "an empty file"
-    for start, name in known:
-        if head.startswith(start):
-            return name
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError:
-        return "bytes of an unknown kind"
-    return "a JSON text" if text.lstrip()[:1] in ("{", "[") else "a text"
 
 
 def _words(facts: dict[str, Any]) -> list[str]:
@@ -163,6 +143,7 @@ def _model_words(facts: dict[str, Any]) -> list[str]:
     lines += _domain_words(schema)
     used = [f"{one['name']} ({one['relation']}, {'+'.join(one['aggregators'])})" for one in schema["references"]]
     lines.append(f"    references used: {', '.join(used) or 'none'}")
+    lines += _formula_words(manifest["formulas"])
     lines.append(
         f"    resolutions: {', '.join(f'{name} {value:g}' for name, value in manifest['resolutions'].items())}"
     )
@@ -172,6 +153,14 @@ def _model_words(facts: dict[str, Any]) -> list[str]:
     plain = {key: value for key, value in made.items() if not isinstance(value, list | dict)}
     lines.append("made with: " + (", ".join(f"{key} {value}" for key, value in plain.items()) or "not recorded"))
     return lines
+
+
+def _formula_words(formulas: dict[str, Any]) -> list[str]:
+    """Fingerprints of the formulas, by which another one is noticed."""
+    named = {"references": "", "frames": "frame of ", "kinds": "kind of "}
+    found = [f"{what}{name} {one['program']}" for key, what in named.items() for name, one in formulas[key].items()]
+    made = ", ".join(f"{name} {version}" for name, version in formulas["versions"].items())
+    return [f"    formulas: {', '.join(found)} (under {made})"] if found else []
 
 
 def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) -> list[str]:
@@ -184,6 +173,8 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
         return ", ".join(parts) or "-"
 
     text = f"rule {k + 1}  {rule['action']}({', '.join(roles)}): {shell(rule['gamma'])}"
+    if "heads" in rule:
+        return [text, *_head_words(rule, roles, members)]
     if rule["delta"] != rule["gamma"]:
         text += f"  changes: {shell(rule['delta'])}"
     nets = rule["predictor"].get("networks", {}).values()
@@ -192,8 +183,27 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     frame = ", in the action's frame" if rule["framed"] else ""
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
     lines += [f"    {name} inputs: {', '.join(rule[name])}" for name in ("dropped", "extra") if rule[name]]
+    if rule.get("origins"):
+        lines.append("    computes in 64-bit numbers, which it counts from origins of its own")
     parts = {"outliers": "outlier component for objects it does not predict", "copula": "copula over its predictions"}
     return lines + [f"    {text}" for name, text in parts.items() if rule[name]]
+
+
+def _head_words(rule: dict[str, Any], roles: list[str], members: int) -> list[str]:
+    """One line for each head of a rule, and for its process."""
+    names = [*roles, *(f"b{t + 1}" for t in range(len(rule["gamma"])))]
+
+    def words(head: dict[str, Any]) -> str:
+        pinned = ", the first pinned to no change" if head["pinned"] else ""
+        outcomes = f"{head['outcomes']} outcome{'s' * (head['outcomes'] > 1)} by {head['scope']}{pinned}"
+        return f"from {', '.join(head['inputs']) or 'nothing'}; {outcomes}"
+
+    lines = []
+    for head in rule["heads"]:
+        slot = head["slot"]
+        lines.append(f"    head of {names[slot] if slot < len(names) else slot}: {words(head)}")
+    frame = ", in the action's frame" if rule["framed"] else ""
+    return [*lines, f"    process: {words(rule['process'])}", f"    {members} in the ensemble{frame}"]
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:
@@ -216,5 +226,5 @@ def _run_words(facts: dict[str, Any]) -> list[str]:
     return [
         f"{facts['file']}: an unfinished `spare fit`, {facts['trainings']} trainings are done",
         f"    it belongs to: {settings or 'nothing that can be read'}",
-        "    run the same command with --resume to go on",
+        "    run the same command to go on; --fresh starts again",
     ]

@@ -25,7 +25,7 @@ class Predict:
     domain: str | None = None
     """A domain of your own: package.module:name."""
     json: bool = False
-    """Print means and deviations (total, aleatoric, epistemic) as JSON and nothing else."""
+    """Print means and deviations (total, aleatoric, epistemic) and warnings as JSON and nothing else."""
 
     def run(self) -> int:
         """Predict and explain."""
@@ -51,7 +51,8 @@ class Predict:
                 for i, (one, predicted) in enumerate(zip(prediction.state.ids, prediction.predicted, strict=True))
             ]
             fired = [k + 1 for k, answer in enumerate(prediction.rules) if answer.fires]
-            print(json.dumps({"rules": fired, "objects": rows}, indent=1))
+            warned = [dataclasses.asdict(one) for one in prediction.warnings]
+            print(json.dumps({"rules": fired, "warnings": warned, "objects": rows}, indent=1))
         else:
             print(prediction.explain(after))
             nats = model.log_prob(data[self.index : self.index + 1])[0]

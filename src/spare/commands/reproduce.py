@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from spare.commands.common import check_target, program_cache
-from spare.commands.interrupts import explained
+from spare.commands.interrupts import ending_soon
 from spare.names import shown
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Reproduce:
         experiments, jobs = chosen(self.experiments), workers(self.jobs)
         if self.page is not None:
             check_target(self.page)
-        with explained(self._kept), self._far() as client:
+        with ending_soon(self._kept), self._far() as client:
             store = Store(self.out, QUICK if self.quick else FULL)
             with store.held():
                 summary = reproduce(experiments, store, jobs=jobs, cache=program_cache(), cluster=client, say=self._say)

@@ -12,6 +12,8 @@ import tyro
 from spare.commands.common import in_words, load_model
 
 if TYPE_CHECKING:
+    from spare.model.headrule import HeadRule
+    from spare.model.heads import Head
     from spare.model.model import Model
     from spare.model.noise import DefaultNoise
     from spare.model.rule import Rule
@@ -53,6 +55,35 @@ def _copula(rule: Rule) -> dict[str, Any] | None:
     return {name: {"loading": slots, "independent": share} for name, slots, share in columns if any(slots)}
 
 
+def _with_heads(rule: HeadRule) -> dict[str, Any]:
+    """A rule with heads as JSON values."""
+    from spare.model.words import rest_deviations
+
+    roles = rule.domain.action(rule.action).objects
+    names = rule.gamma.slot_names(roles)
+
+    def head(one: Head) -> dict[str, Any]:
+        kinds = ["nothing changes"] * one.spec.pinned + ["a Gaussian of the inputs"] * one.spec.free
+        return {
+            "predicts": names[one.spec.slot],
+            "inputs": list(one.spec.inputs),
+            "outcomes": kinds,
+            "scope": one.spec.scope,
+            "loading": dict(zip(rule.domain.dynamic_names, one.loading.tolist(), strict=True)),
+        }
+
+    process = "stay" if rule.process.spec.pinned else "net" if rule.process.spec.inputs else "drift"
+    return {
+        "rule": rule.show(),
+        "action": rule.action,
+        "gamma": rule.gamma.show(roles),
+        "heads": [head(one) for one in rule.heads],
+        "process": {"kind": process, "inputs": list(rule.process.spec.inputs)},
+        "independent": float(rule.apart),
+        "default_deviation": rest_deviations(rule),
+    }
+
+
 def summary(model: Model) -> dict[str, Any]:
     """A model's rules as JSON values: lists, inputs, targets, and the deviation of objects they do not predict."""
 
@@ -60,9 +91,14 @@ def summary(model: Model) -> dict[str, Any]:
         spread = noise.resolved(model.domain.resolutions).variance.tolist()
         return {name: v**0.5 for name, v in zip(model.domain.dynamic_names, spread, strict=True)}
 
-    rules = []
+    from spare.model.headrule import HeadRule
+
+    rules: list[dict[str, Any]] = []
     for rule in model.rules:
         roles = model.domain.action(rule.action).objects
+        if isinstance(rule, HeadRule):
+            rules.append(_with_heads(rule))
+            continue
         rules.append(
             {
                 "rule": rule.show(),

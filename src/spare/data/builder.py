@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import check_kind, described, is_real
+from spare.data.cells import as_array
 from spare.data.checks import check_call, check_id, check_state
 from spare.data.experience import Experience
 from spare.data.intake import differing_ids, static_moved
 from spare.data.state import ActionCall, State, Transition
-from spare.errors import DataError
-from spare.language.domain import Domain
+from spare.errors import DataError, UsageError
+from spare.language.domain import Domain, expect_domain
 
 
 class Builder:
@@ -23,7 +25,7 @@ class Builder:
     """
 
     def __init__(self, domain: Domain, *, drop_invalid: bool = False) -> None:
-        self.domain = domain
+        self.domain = expect_domain(domain)
         self.dropped = 0
         self._drop = drop_invalid
         self._rows: list[tuple[Transition, int, list[int]]] = []
@@ -34,6 +36,13 @@ class Builder:
     def add(self, state: State, action: ActionCall, next_state: State, *, weight: float = 1.0, **info: Any) -> Builder:
         """Add one transition; keyword arguments are carried along as `info`, the same ones every time."""
         i = len(self._rows) + self.dropped
+        for what, one in (("state", state), ("next state", next_state)):
+            advice = "make one with spare.State(ids, values); the order is add(state, action, next_state)"
+            check_kind(f"transition {i}, {what}", one, State, advice, DataError)
+        advice = "write it as spare.ActionCall('push', ('a',), (0.1,))"
+        check_kind(f"transition {i}, action", action, ActionCall, advice, DataError)
+        if not is_real(weight):
+            raise DataError(f"transition {i}: weight {weight!r} must be a number")
         if self._drop and not _is_finite(state, action, next_state):
             self.dropped += 1
             return self
@@ -69,7 +78,12 @@ class Builder:
 
     def extend(self, transitions: Iterable[Transition]) -> Builder:
         """Add many transitions."""
-        for one in transitions:
+        try:
+            many = iter(transitions)
+        except TypeError as error:
+            raise UsageError(f"extend: expected a list of transitions, got {described(transitions)}") from error
+        for one in many:
+            check_kind("extend", one, Transition, "make one with spare.Transition(state, action, next_state)")
             self.add(one.state, one.action, one.next_state, weight=one.weight, **one.info)
         return self
 
@@ -95,12 +109,13 @@ class Builder:
             objects=objects,
             parameters=parameters,
             weights=np.array([t.weight for t in transitions]),
-            info={name: np.array([t.info[name] for t in transitions]) for name in names},
+            info={name: as_array([t.info[name] for t in transitions], f"info {name!r}") for name in names},
             metadata=metadata,
         )
         return dataclasses.replace(experience, dropped=self.dropped)
 
 
 def _is_finite(state: State, action: ActionCall, next_state: State) -> bool:
-    parts = (state.values, next_state.values, np.asarray(action.parameters, np.float64))
+    numbers = [one for one in action.parameters if is_real(one)]  # what is no number is refused later
+    parts = (state.values, next_state.values, np.asarray(numbers, np.float64))
     return all(bool(np.isfinite(part).all()) for part in parts)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import check_kind, is_real
 from spare.data.state import ActionCall, ObjectId, State
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
@@ -29,6 +30,10 @@ def check_id(one: Any, where: int | str) -> ObjectId:
 
 def check_state(domain: Domain, state: State, what: str = "state") -> State:
     """One state of the domain: at least one object, distinct ids, finite values of the right width."""
+    advice = "make one with spare.State(ids, values), one row of values per object"
+    if isinstance(state, ActionCall):
+        advice = "the state comes first, then the action"
+    check_kind(what, state, State, advice, DataError)
     if state.values.shape != (len(state.ids), len(domain.properties)):
         raise DataError(
             f"{what}: expected {len(state.ids)} objects x {len(domain.properties)} properties "
@@ -50,6 +55,7 @@ def check_state(domain: Domain, state: State, what: str = "state") -> State:
 
 def check_call(domain: Domain, state: State, call: ActionCall, what: str = "action") -> tuple[int, list[int]]:
     """(template index, local object indices) of an action instance in a state."""
+    check_kind(what, call, ActionCall, "write it as spare.ActionCall('push', ('a',), (0.1,))", DataError)
     if call.action not in [template.name for template in domain.actions]:
         raise DataError(f"{what}: {one_of('action', call.action, (a.name for a in domain.actions))}")
     template = domain.action(call.action)
@@ -61,6 +67,8 @@ def check_call(domain: Domain, state: State, call: ActionCall, what: str = "acti
             f"({', '.join(template.parameters)}), got {len(call.parameters)}"
         )
     for name, value in zip(template.parameters, call.parameters, strict=True):
+        if not is_real(value) and getattr(value, "shape", None) != ():  # an array of one number is one
+            raise DataError(f"{what} {call.action!r}, parameter {name!r}: {value!r} is not a number")
         if not abs(value) <= float(np.finfo(np.float32).max):
             raise DataError(f"{what} {call.action!r}, parameter {name!r}: {value}; values must be finite")
     for role, one in zip(template.objects, call.objects, strict=True):

@@ -14,14 +14,17 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from spare.arguments import check_seed, described, is_real, is_whole
+from spare.content import ByContent
 from spare.data import intake
 from spare.data.columns import Columns, owners
 from spare.data.files import read_file, write_file
+from spare.data.precision import Numbers, needs_double
 from spare.data.state import ActionCall, State, Transition
 from spare.data.tables import read_table, write_table
-from spare.errors import DataError
+from spare.errors import DataError, UsageError
 from spare.io.parquet import errors_of
-from spare.language.domain import Domain
+from spare.language.domain import Domain, expect_domain
 from spare.language.properties import nearest_images
 
 Item = TypeVar("Item")
@@ -39,22 +42,24 @@ class _View(Sequence[Item]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._length))]
+        if not is_whole(index):
+            raise UsageError(f"give the number of a transition, or a slice of them, got {described(index)}")
         if not -self._length <= index < self._length:
             raise IndexError(f"transition {index} of {self._length}")
         return self._read(int(index) % self._length)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Experience:
+class Experience(ByContent):
     """E: n transitions of one domain. Make it with `from_arrays`, `from_table`, a `Builder`, or `load`.
 
-    values, next_values  (total, P) float32: properties of every object before and after
+    values, next_values  (total, P) float32, or float64 where that would lose digits: properties before and after
                          (after: of a property with a period, the image nearest to the value before)
     offsets              (n + 1,) int64: transition i owns rows offsets[i]:offsets[i + 1]
     ids                  (total,) int64 or text: object ids, unique within a transition
     action               (n,) int32: index of the action template
     objects              (n, roles) int32: local indices of the action's objects, -1 where a template has fewer
-    parameters           (n, parameters) float32: the action's parameters, 0 where a template has fewer
+    parameters           (n, parameters), of the same type: the action's parameters, 0 where a template has fewer
     weights              (n,) float64: 2 counts as two transitions, 0 as none
     info                 one array of n numbers or texts per name, carried along
     metadata             facts about the whole set (JSON values), carried along
@@ -79,6 +84,14 @@ class Experience:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray) and value.flags.writeable:
                 value.flags.writeable = False
+        object.__setattr__(self, "info", {name: _read_only(column) for name, column in self.info.items()})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again where it is sent or copied, so that the copy can be written to as little as this one."""
+        return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+    def __hash__(self) -> int:
+        return int(self.fingerprint[:15], 16)
 
     @classmethod
     def from_arrays(  # noqa: PLR0913 - one name for each column
@@ -97,21 +110,31 @@ class Experience:
         info: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         drop_invalid: bool = False,
+        precise: bool | None = None,
     ) -> Experience:
         """Flat arrays in, checked experience out; inputs of any real dtype and layout, never changed.
 
         values, next_values (total, P); offsets (n + 1,); action (n,) template indices or names; objects (n, roles)
         local indices; parameters (n, d); ids (total,), and next_ids (total,) if next rows come in another order;
         weights (n,). `drop_invalid` leaves out transitions with NaN or infinity and counts them in `dropped`.
+
+        Numbers of 64 bits are kept as they are where 32 would lose what matters, by the domain's resolutions (see
+        `spare.data.precision`), or always, if `precise`; others become float32. Missing cells count as NaN, and dates
+        become seconds, which `metadata["times"]` says.
         """
+        expect_domain(domain)
         offsets = intake.check_offsets(offsets)
         total, n = int(offsets[-1]), len(offsets) - 1
-        values = intake.check_matrix(values, "values", total, len(domain.properties))
-        next_values = intake.check_matrix(next_values, "next_values", total, len(domain.properties))
+        values, times = intake.check_matrix(values, "values", total, domain)
+        next_values, later = intake.check_matrix(next_values, "next_values", total, domain)
+        if times | later:
+            metadata = {"times": times | later, **(metadata or {})}
         ids = intake.check_ids(ids, offsets)
         if next_ids is not None:
             next_values = next_values[intake.match_rows(ids, next_ids, offsets)]
         action = intake.check_actions(domain, action, n)
+        given = Numbers(values, next_values, intake.check_parameters(domain, parameters, action), action)
+        values, next_values, parameters, _ = intake.in_one_precision(domain, given, precise)
         columns = Columns(
             values,
             nearest_images(domain.properties, values, next_values),
@@ -119,7 +142,7 @@ class Experience:
             ids,
             action,
             intake.check_objects(domain, objects, action, offsets),
-            intake.check_parameters(domain, parameters, action),
+            parameters,
             intake.check_weights(weights, n),
             intake.check_info(info or {}, n),
             intake.check_metadata(metadata or {}),
@@ -159,7 +182,8 @@ class Experience:
     def _read(
         cls, path: str | os.PathLike[str], domain: Domain | None, drop_invalid: bool, whole: bool
     ) -> Iterator[Experience]:
-        for found, arrays in read_file(path, domain, whole=whole):
+        known = None if domain is None else expect_domain(domain)
+        for found, arrays in read_file(path, known, whole=whole):
             with errors_of(path):
                 part = cls.from_arrays(found, **arrays, drop_invalid=drop_invalid)
             if len(part) or part.dropped:  # a group that was dropped whole still counts
@@ -169,6 +193,25 @@ class Experience:
     def owner(self) -> np.ndarray:
         """The transition that each object row belongs to."""
         return owners(self.offsets)
+
+    @property
+    def double(self) -> bool:
+        """Whether its numbers have 64 bits: what is computed from them then has as many."""
+        return self.values.dtype == np.float64
+
+    @property
+    def numbers(self) -> Numbers:
+        """Values, next values and parameters, and the action that each of those belongs to."""
+        return Numbers(self.values, self.next_values, self.parameters, self.action)
+
+    def rounded(self) -> Experience:
+        """The same transitions in 32-bit numbers."""
+        parts = {name: getattr(self, name).astype(np.float32) for name in ("values", "next_values", "parameters")}
+        return dataclasses.replace(self, **parts) if self.double else self
+
+    def as_precise_as(self, domain: Domain) -> Experience:
+        """The same transitions in 32-bit numbers, if those are enough for the resolutions of this domain."""
+        return self.rounded() if self.double and not needs_double(domain, self.numbers) else self
 
     @property
     def columns(self) -> Columns:
@@ -190,7 +233,20 @@ class Experience:
     def __getitem__(self, index: Any) -> Transition | Experience:
         if isinstance(index, int | np.integer):
             return self._transition(int(index))
-        return Experience(self.domain, *self.columns.take(np.arange(len(self))[index]))
+        try:
+            rows = np.arange(len(self))[index]
+        except IndexError as error:
+            raise UsageError(self._how_to_choose(index)) from error
+        if rows.ndim != 1:
+            raise UsageError(self._how_to_choose(index))
+        return Experience(self.domain, *self.columns.take(rows))
+
+    def _how_to_choose(self, index: Any) -> str:
+        n = len(self)
+        return (
+            f"there are {n} transitions: choose by a number, a slice, a list of numbers from 0 to {n - 1}, or {n} "
+            f"Booleans, not by {described(index)}"
+        )
 
     def _transition(self, i: int) -> Transition:
         return Transition(
@@ -232,16 +288,18 @@ class Experience:
 
     def shuffle(self, seed: int) -> Experience:
         """The same transitions in an order drawn from `seed`."""
-        return self[np.random.default_rng(seed).permutation(len(self))]
+        return self[np.random.default_rng(check_seed(seed)).permutation(len(self))]
 
     def split(self, test: int | float, seed: int) -> tuple[Experience, Experience]:
         """(train, test): `test` transitions (or that share of them, below 1) drawn without replacement by `seed`."""
-        count = round(test * len(self)) if isinstance(test, float) and test < 1 else int(test)
-        if not 0 < count < len(self):
+        share = is_real(test) and not is_whole(test) and 0 < test < 1
+        count = round(float(test) * len(self)) if share else test
+        if not is_whole(count) or not 0 < count < len(self):
             raise DataError(
-                f"cannot split {len(self)} transitions into {len(self) - count} and {count}: both need at least one"
+                f"cannot split {len(self)} transitions by {described(test)}: give how many are for the test, such as "
+                "100, or their share between 0 and 1, such as 0.2; both parts need at least one"
             )
-        order = np.random.default_rng(seed).permutation(len(self))
+        order = np.random.default_rng(check_seed(seed)).permutation(len(self))
         return self[np.sort(order[count:])], self[np.sort(order[:count])]
 
     def weighted(self, weights: Any) -> Experience:
@@ -250,15 +308,25 @@ class Experience:
 
     def with_domain(self, domain: Domain) -> Experience:
         """The same transitions seen through a domain with the same properties and actions."""
-        if domain.fingerprint != self.domain.fingerprint:
+        if expect_domain(domain).fingerprint != self.domain.fingerprint:
             raise DataError(f"these transitions belong to {self.domain!r}, not to {domain!r}")
         return dataclasses.replace(self, domain=domain)
 
     def resolved(self) -> tuple[Experience, dict[str, float]]:
         """(experience, filled): resolutions that the domain leaves open, a thousandth of each property's spread.
 
-        A property that never varies gets a thousandth of its size, or of 1. `filled` reports what was chosen.
+        A property that never varies gets a thousandth of its size, or of 1. `filled` reports what was chosen. Numbers
+        of 64 bits become 32-bit ones, if those are enough for the resolutions.
         """
+        for data in (self.rounded(), self):
+            filled = data._open_resolutions()
+            domain = self.domain.with_resolutions(filled) if filled else self.domain
+            if data is self or not needs_double(domain, self.numbers):
+                break
+        return (data.with_domain(domain) if filled else data), filled
+
+    def _open_resolutions(self) -> dict[str, float]:
+        """A thousandth of the spread of every property whose resolution is open."""
         filled: dict[str, float] = {}
         for column in self.domain.dynamic:
             prop = self.domain.properties[column]
@@ -266,7 +334,7 @@ class Experience:
                 seen = np.concatenate([self.values[:, column], self.next_values[:, column]]).astype(np.float64)
                 spread = float(np.ptp(seen)) or float(np.abs(seen).max(initial=0.0)) or 1.0
                 filled[prop.name] = float(np.float32(spread / 1000))
-        return (self.with_domain(self.domain.with_resolutions(filled)) if filled else self), filled
+        return filled
 
     @property
     def fingerprint(self) -> str:
@@ -283,9 +351,37 @@ class Experience:
         return f"Experience({self.domain.name!r}: {len(self)} transitions, {objects})"
 
 
+def _read_only(column: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to; the array itself may be the caller's."""
+    found = column.view()
+    found.flags.writeable = False
+    return found
+
+
+def expect_experience(given: Any, what: str = "experience") -> Experience:
+    """What was given, if it is an experience; otherwise a sentence that says how to make one of it."""
+    if isinstance(given, Experience):
+        return given
+    if isinstance(given, str | os.PathLike):
+        advice = "read the file with spare.Experience.load(path)"
+    elif isinstance(given, Domain):
+        advice = "are the arguments in the wrong order?"
+    elif isinstance(given, Mapping) or hasattr(given, "columns"):
+        advice = "make one with spare.Experience.from_table(domain, table)"
+    elif isinstance(given, Transition | list | tuple):
+        advice = "make one with spare.Builder(domain).extend(transitions).build()"
+    elif hasattr(given, "build"):
+        advice = "call its build()"
+    else:
+        advice = "make one with spare.Experience.from_table, from_arrays or load, or with a spare.Builder"
+    raise UsageError(f"{what}: expected a spare.Experience, got {described(given)}; {advice}")
+
+
 def concatenate(parts: Iterable[Experience]) -> Experience:
     """All transitions of all parts, in order. Info and metadata survive where every part has them (alike)."""
-    parts = list(parts)
+    if isinstance(parts, Experience) or not isinstance(parts, Iterable):
+        raise UsageError(f"concatenate: expected several experiences, got {described(parts)}; give a list")
+    parts = [expect_experience(part) for part in parts]
     if not parts:
         raise DataError("nothing to concatenate: give at least one experience")
     first = parts[0]

@@ -1,7 +1,8 @@
 """Experience files: Parquet, one row per transition, read back bit for bit.
 
-Columns: ids, state and next_state (list<fixed_size_list<float32, P>>), action, objects, parameters, weight, and
-`info.<name>` for whatever is carried along. `spare.io.parquet` says what else is in a file.
+Columns: ids, state and next_state (list<fixed_size_list<float32, P>>), action, objects, parameters (float32), weight,
+and `info.<name>` for whatever is carried along; all three of float64, where that keeps digits. `spare.io.parquet` says
+what else is in a file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def write_file(path: str | os.PathLike[str], domain: Domain, columns: Columns) -
 
 def _row_groups(columns: Columns) -> Iterator[Columns]:
     """Consecutive transitions, so few at a time that each group stays small in memory."""
-    per_object = 8 * columns.values.shape[1] + TEXT
+    per_object = 2 * columns.values.itemsize * columns.values.shape[1] + TEXT
     most, start, n = parquet.UNFOLDED // (2 * per_object), 0, len(columns.action)
     while start < n:
         room = int(np.searchsorted(columns.offsets, columns.offsets[start] + most, side="right")) - 1
@@ -81,10 +82,10 @@ def _check_domain(header: dict[str, Any], domain: Domain | None) -> Domain:
 def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
     """One row per transition."""
     offsets = pa.array(columns.offsets, pa.int32())
-    width = len(domain.properties)
+    width, real = len(domain.properties), pa.from_numpy_dtype(columns.values.dtype)
 
     def nested(values: np.ndarray) -> pa.Array:
-        flat = pa.array(np.ascontiguousarray(values).reshape(-1), pa.float32())
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1), real)
         return pa.ListArray.from_arrays(offsets, pa.FixedSizeListArray.from_arrays(flat, width))
 
     def per_action(rows: np.ndarray, widths: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -102,7 +103,7 @@ def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
         "next_state": nested(columns.next_values),
         "action": pa.array([actions[k].name for k in columns.action], pa.string()),
         "objects": per_action(columns.objects, roles, pa.int32()),
-        "parameters": per_action(columns.parameters, counts, pa.float32()),
+        "parameters": per_action(columns.parameters, counts, real),
         "weight": pa.array(columns.weights, pa.float64()),
     }
     for name, column in columns.info.items():
@@ -111,14 +112,16 @@ def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
 
 
 def _check_columns(schema: pa.Schema, width: int) -> None:
-    """Refuse tables that lack a column or have one of another type."""
-    block = pa.list_(pa.list_(pa.float32(), width))
+    """Refuse tables that lack a column or have one of another type; all numbers have 32 bits, or all have 64."""
+    parameters = schema.field("parameters").type if "parameters" in schema.names else None
+    real = pa.float64() if parameters == pa.list_(pa.float64()) else pa.float32()
+    block = pa.list_(pa.list_(real, width))
     expected = {
         "state": block,
         "next_state": block,
         "action": pa.string(),
         "objects": pa.list_(pa.int32()),
-        "parameters": pa.list_(pa.float32()),
+        "parameters": pa.list_(real),
         "weight": pa.float64(),
     }
     for name in ("ids", *expected):
@@ -172,6 +175,7 @@ def from_arrow(domain: Domain, table: pa.Table) -> dict[str, Any]:
         "objects": _unpack(table, "objects", roles, domain.roles),
         "parameters": _unpack(table, "parameters", counts, domain.parameters),
         "weights": table.column("weight").to_numpy(),
+        "precise": pieces["state"].type.value_type == pa.float64(),
         "info": {name.removeprefix("info."): _info(name, table.column(name)) for name in info},
     }
 

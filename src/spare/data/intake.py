@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import described
+from spare.data.cells import EPOCH, numbers, whole_array
 from spare.data.checks import check_id
 from spare.data.columns import Columns, owners, positions_within
+from spare.data.precision import Numbers, needs_double
 from spare.data.state import ObjectId
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
@@ -49,8 +52,11 @@ def _first_bad(domain: Domain, columns: Columns, i: int) -> str:
 
 
 def static_moved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Where a static property differs by more than rounding."""
-    return np.abs(after - before) > 1e-5 * np.maximum(np.abs(before), 1e-30)
+    """Where a static property differs by more than rounding: far from 0, that is little of what 64-bit numbers tell."""
+    rounding = 1e-5 * np.maximum(np.abs(before), 1e-30)
+    if before.dtype == np.float64 and len(before) and np.ptp(before) > 0:
+        rounding = np.minimum(rounding, np.ptp(before) / 1000)
+    return np.abs(after - before) > rounding
 
 
 def _check_static(domain: Domain, columns: Columns) -> None:
@@ -60,34 +66,45 @@ def _check_static(domain: Domain, columns: Columns) -> None:
         before, after = columns.values[:, column], columns.next_values[:, column]
         moved = static_moved(before, after)
         if moved.any():
-            row = int(np.argmax(moved))
+            row, digits = int(np.argmax(moved)), 6 if before.dtype == np.float32 else 15
             raise DataError(
                 f"transition {columns.owner[row]}, object {columns.ids[row].item()!r}: "
-                f"static property {prop.name!r} changes from "
-                f"{before[row]:g} to {after[row]:g}; declare it without static=True, or repair the data"
+                f"static property {prop.name!r} changes from {before[row]:.{digits}g} to {after[row]:.{digits}g}; "
+                "declare it without static=True, or repair the data"
             )
 
 
-def _real(array: Any, what: str) -> np.ndarray:
-    """Any real array as a fresh float32 one."""
-    array = np.asarray(array)
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"{what}: expected real numbers, got {array.dtype}")
-    with np.errstate(over="ignore"):
-        return np.array(array, np.float32, order="C")
-
-
-def check_matrix(array: Any, what: str, rows: int, columns: int) -> np.ndarray:
-    """Real numbers of shape (rows, columns), as fresh float32."""
-    array = _real(array, what)
+def check_matrix(array: Any, what: str, rows: int, domain: Domain) -> tuple[np.ndarray, dict[str, str]]:
+    """(real numbers of shape (rows, P), fresh, what is counted from where): dates become seconds since `EPOCH`."""
+    array, dates = numbers(array, what)
+    columns = len(domain.properties)
     if array.shape != (rows, columns):
         raise DataError(f"{what}: expected shape ({rows}, {columns}), one row per object, got {array.shape}")
-    return array
+    return array, dict(check_date(domain, domain.property_names[k]) for k in dates)
+
+
+def check_date(domain: Domain, name: str) -> tuple[str, str]:
+    """(name, `EPOCH`) of a property or parameter that was given as dates, if its unit allows that."""
+    unit = domain.property(name).unit if name in domain.property_names else ""
+    if unit not in ("", "s"):
+        raise DataError(
+            f"property {name!r}: dates become {EPOCH}, and its unit is {unit!r}; declare unit='s', or give numbers"
+        )
+    return name, EPOCH
+
+
+def in_one_precision(domain: Domain, given: Numbers, precise: bool | None) -> Numbers:
+    """All numbers in 64 bits if they are to be, or if `precise` is None and 32 would lose what matters; else in 32."""
+    double = needs_double(domain, given) if precise is None else precise
+    kind = np.float64 if double else np.float32
+    with np.errstate(over="ignore"):
+        values, next_values, parameters = (part.astype(kind, copy=False) for part in given[:3])
+    return Numbers(values, next_values, parameters, given.action)
 
 
 def check_offsets(offsets: Any) -> np.ndarray:
     """Offsets from 0 to the number of object rows, int64; every transition has at least one object."""
-    array = np.asarray(offsets)
+    array = whole_array(offsets, "offsets")
     if array.ndim != 1 or len(array) < 1 or array.dtype.kind not in "iu" or array[0] != 0:
         raise DataError("offsets: expected whole numbers that start with 0, one more than there are transitions")
     array = array.astype(np.int64)
@@ -102,7 +119,7 @@ def check_ids(ids: Any, offsets: np.ndarray) -> np.ndarray:
     owner = owners(offsets)
     if ids is None:
         return positions_within(np.diff(offsets))
-    array = np.asarray(ids)
+    array = whole_array(ids, "ids")
     if array.shape != (int(offsets[-1]),):
         raise DataError(f"ids: expected {int(offsets[-1])} ids, one per object row, got shape {array.shape}")
     if array.dtype.kind in "iu":
@@ -151,7 +168,7 @@ def differing_ids(i: int, before: Sequence[ObjectId], after: Sequence[ObjectId])
 
 def check_actions(domain: Domain, action: Any, n: int) -> np.ndarray:
     """n template indices, int32, from indices or names."""
-    array = np.asarray(action)
+    array = whole_array(action, "action")
     if array.shape != (n,):
         raise DataError(f"action: expected {n} entries, one per transition, got shape {array.shape}")
     if array.dtype.kind in "OTU":
@@ -171,7 +188,7 @@ def check_actions(domain: Domain, action: Any, n: int) -> np.ndarray:
 
 def check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Local indices of the objects of each action, (n, roles) int32, -1 where a template has fewer."""
-    array = np.asarray(objects)
+    array = whole_array(objects, "objects")
     n = len(action)
     if array.ndim == 1:
         array = array[:, None]
@@ -198,9 +215,9 @@ def check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np.
 
 
 def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.ndarray:
-    """The parameters of each action, (n, parameters) float32, 0 where a template has fewer."""
+    """The parameters of each action, (n, parameters), 0 where a template has fewer."""
     n = len(action)
-    array = np.zeros((n, 0), np.float32) if parameters is None else _real(parameters, "parameters")
+    array = np.zeros((n, 0), np.float32) if parameters is None else numbers(parameters, "parameters")[0]
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[0] != n:
@@ -212,7 +229,7 @@ def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.
                 f"transition {int(np.argmax(action == index))}, action {template.name!r}: it takes "
                 f"{len(template.parameters)} parameters ({', '.join(template.parameters)}), got {array.shape[1]}"
             )
-    result = np.zeros((n, domain.parameters), np.float32)
+    result = np.zeros((n, domain.parameters), array.dtype)
     for index, template in enumerate(domain.actions):
         rows, width = action == index, len(template.parameters)
         result[rows, :width] = array[rows, :width]
@@ -221,7 +238,7 @@ def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
     """n finite weights that are not negative, float64; 1 each when none are given."""
-    array = np.ones(n) if weights is None else np.asarray(weights)
+    array = np.ones(n) if weights is None else whole_array(weights, "weights")
     if array.shape != (n,) or array.dtype.kind not in "fiub":
         raise DataError(f"weights: expected {n} numbers, one per transition, got {array.dtype}{array.shape}")
     array = np.array(array, np.float64)
@@ -234,9 +251,11 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
 
 def check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     """Columns of n numbers or texts, as float64, int64, bool or text."""
+    if not isinstance(info, Mapping):
+        raise DataError(f"info: expected a dictionary of columns, got {described(info)}")
     result = {}
     for name, column in info.items():
-        array = np.asarray(column)
+        array = whole_array(column, f"info {name!r}")
         check_id(str(name), "info names are like ids")
         if array.shape != (n,) or array.dtype.kind not in "fiubOU" or array.dtype == np.uint64:
             raise DataError(f"info {name!r}: expected {n} numbers or texts, got {array.dtype}{array.shape}")
@@ -247,6 +266,8 @@ def check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy made of JSON values alone."""
+    if not isinstance(metadata, Mapping):
+        raise DataError(f"metadata: expected a dictionary, got {described(metadata)}")
     try:
         return json.loads(json.dumps(dict(metadata), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,8 +1,9 @@
 """Padded batches for compiled code: few shapes, so few compilations.
 
-Transitions are grouped by their number of objects, rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... (all together when
-that fits into one batch); the number of rows is rounded in the same way. Padding is marked by `valid` (objects) and
-by an `index` of -1 (rows).
+Transitions are grouped by their number of objects, rounded up to 8, 32, 128, 512, 2048, 4096, ... (all together when
+that fits into one batch). The number of rows is rounded up as well, to 1, 2, 3, 4, 6, 8, 12, 16, ...; or every batch
+has as many rows as fit, for programs that only look at those that are there. Padding is marked by `valid` (objects) and
+by an `index` of -1 (rows), which come last.
 """
 
 from __future__ import annotations
@@ -46,10 +47,27 @@ def round_up(count: int) -> int:
     return size * 3 // 4 if size >= 4 and size * 3 // 4 >= count else size
 
 
-def batches(experience: Experience, cells: int = 1 << 18) -> Iterator[Batch]:
-    """Batches of at most `cells` padded objects each, smallest scenes first, covering every transition once."""
+LEAST, COARSE = 8, 2048
+
+
+def object_slots(count: int) -> int:
+    """The next of 8, 32, 128, 512, 2048, and from there on of 4096, 8192, ...
+
+    Few programs for all sizes of states: while states are small, padding costs less than a program does.
+    """
+    size = LEAST
+    while size < count:
+        size *= 4 if size < COARSE else 2
+    return size
+
+
+def batches(experience: Experience, cells: int = 1 << 18, *, full: bool = False) -> Iterator[Batch]:
+    """Batches of at most `cells` padded objects each, smallest scenes first, covering every transition once.
+
+    With `full`, batches of scenes of one size have one height, however few transitions there are.
+    """
     counts = experience.counts
-    capacity = np.array([round_up(int(count)) for count in counts], np.int64)
+    capacity = np.array([object_slots(int(count)) for count in counts], np.int64)
     if len(counts) * capacity.max(initial=0) <= cells:  # so few that one shape costs less than several compilations
         capacity[:] = capacity.max(initial=0)
     for size in np.unique(capacity):
@@ -57,18 +75,18 @@ def batches(experience: Experience, cells: int = 1 << 18) -> Iterator[Batch]:
         step = max(1, cells // int(size))
         step = step if round_up(step) <= step else max(1, round_up(step) // 2)
         for start in range(0, len(rows), step):
-            yield pad(experience, rows[start : start + step], int(size))
+            yield pad(experience, rows[start : start + step], int(size), step if full else None)
 
 
-def pad(experience: Experience, rows: np.ndarray, size: int) -> Batch:
-    """The transitions `rows` as one batch of scenes with `size` object slots."""
-    height = round_up(len(rows))
+def pad(experience: Experience, rows: np.ndarray, size: int, height: int | None = None) -> Batch:
+    """The transitions `rows` as one batch of scenes with `size` object slots, and of this height if one is given."""
+    height = round_up(len(rows)) if height is None else height
     counts = experience.counts[rows]
     where = (np.repeat(np.arange(len(rows)), counts), positions_within(counts))
     flat = np.repeat(experience.offsets[rows], counts) + where[1]
 
     def spread(values: np.ndarray) -> np.ndarray:
-        result = np.zeros((height, size, values.shape[1]), np.float32)
+        result = np.zeros((height, size, values.shape[1]), values.dtype)
         result[where] = values[flat]
         return result
 

@@ -8,25 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import check_sequence, described
+from spare.content import ByContent
+from spare.data.cells import numbers
+from spare.data.precision import holds
 from spare.errors import DataError
 
 ObjectId = str | int
 
 
-@dataclasses.dataclass(frozen=True)
-class State:
-    """s = [P_i(o_j)]: object ids and a float32 array of shape (objects, properties)."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class State(ByContent):
+    """s = [P_i(o_j)]: object ids and an array (objects, properties), float32, or float64 where that holds more."""
 
     ids: Sequence[ObjectId]
     values: np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(self.ids))
-        given = np.asarray(self.values)
-        if given.dtype.kind not in "fiub":
-            raise DataError(f"state: expected an array of real numbers, got {given.dtype}")
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused where it is used
-            object.__setattr__(self, "values", np.asarray(given, np.float32))
+        object.__setattr__(self, "ids", check_sequence("state, ids", self.ids, "('a', 'b')", DataError))
+        if isinstance(self.values, np.ndarray) and self.values.dtype == np.float32 and not np.ma.isMA(self.values):
+            return
+        given, _ = numbers(self.values, "state")  # what is too large becomes infinite, and is refused where it is used
+        object.__setattr__(self, "values", given.astype(np.float32) if holds(given) else given)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -40,9 +43,18 @@ class ActionCall:
     objects: tuple[ObjectId, ...]
     parameters: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        example = "ActionCall('push', ('a',), (0.1,))"
+        if not isinstance(self.action, str):
+            raise DataError(f"action: expected the name of a template, as in {example}, got {described(self.action)}")
+        for name, one in (("objects", "('a',)"), ("parameters", "(0.1,)")):
+            given = getattr(self, name)
+            if type(given) is not tuple:
+                object.__setattr__(self, name, check_sequence(f"action {self.action!r}, {name}", given, one, DataError))
 
-@dataclasses.dataclass(frozen=True)
-class Transition:
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Transition(ByContent):
     """(s, a, s') with its weight and whatever else was recorded about it."""
 
     state: State

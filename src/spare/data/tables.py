@@ -2,21 +2,25 @@
 
 Columns: `transition`, `object`, one per property, `next_<property>` for each property that can change, `action`,
 one per role (holding the id of that object), one per action parameter, and optionally `weight`. What belongs to
-the whole transition (action, roles, parameters, weight) is repeated on each of its rows.
+the whole transition (action, roles, parameters, weight) is repeated on each of its rows. Missing cells and dates are
+read as `spare.data.cells` says.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from spare.arguments import described
+from spare.data.cells import as_array, none_missing, numbers
 from spare.data.columns import Columns
-from spare.data.intake import match_rows
-from spare.errors import DataError, UsageError
-from spare.language.domain import Domain
+from spare.data.intake import check_date, match_rows
+from spare.errors import DataError, UsageError, one_of
+from spare.language.domain import Domain, expect_domain
 from spare.language.properties import Property
 
 
@@ -26,9 +30,12 @@ def read_table(domain: Domain, table: Any) -> dict[str, Any]:
     `action` may be left out when the domain has one template. To match next states by id from rows in another
     order, give the next ids in a column `next_object`.
     """
-    columns = _columns(domain, table)
+    columns, times = _with_numbers(domain, _columns(expect_domain(domain), table))
     transition = columns["transition"]
-    _, first, owner = np.unique(transition, return_index=True, return_inverse=True)
+    try:
+        _, first, owner = np.unique(transition, return_index=True, return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"table: column 'transition' mixes numbers, texts or empty cells: {error}") from error
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     owner = rank[owner]
@@ -43,7 +50,7 @@ def read_table(domain: Domain, table: Any) -> dict[str, Any]:
         [names.index(one) if one in names else -1 for one in action.tolist()] if action.dtype.kind in "OTU" else action
     )
     return {
-        "values": np.stack([_numbers(columns[name], name) for name in domain.property_names], 1),
+        "values": np.stack([columns[name] for name in domain.property_names], 1),
         "next_values": _next_values(domain, columns, offsets),
         "offsets": offsets,
         "ids": columns["object"],
@@ -51,7 +58,24 @@ def read_table(domain: Domain, table: Any) -> dict[str, Any]:
         "objects": _objects(domain, columns, np.asarray(templates), offsets),
         "parameters": _parameters(domain, columns, np.asarray(templates), offsets),
         "weights": _shared(columns, "weight", offsets) if "weight" in columns else None,
+        "metadata": {"times": times} if times else {},
     }
+
+
+def _with_numbers(domain: Domain, columns: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """(the columns with those that hold numbers as such, what is counted from where): dates become seconds."""
+    times: dict[str, str] = {}
+    real = {"weight", *domain.property_names, *(f"next_{name}" for name in domain.dynamic_names)}
+    real |= {name for action in domain.actions for name in action.parameters}
+    for name in sorted(real & {*columns}):
+        what, column = f"table: column {name!r}", columns[name]
+        if column.dtype.kind in "UST":
+            column = column.astype(object)
+        columns[name], dates = numbers(column, what)
+        if dates and name != "weight":
+            after = name.removeprefix("next_") in domain.dynamic_names and name not in domain.property_names
+            times |= dict([check_date(domain, name.removeprefix("next_") if after else name)])
+    return columns, times
 
 
 def _next_values(domain: Domain, columns: dict[str, np.ndarray], offsets: np.ndarray) -> np.ndarray:
@@ -60,9 +84,7 @@ def _next_values(domain: Domain, columns: dict[str, np.ndarray], offsets: np.nda
     rows = slice(None) if matched is None else match_rows(columns["object"], matched, offsets)
 
     def after(prop: Property) -> np.ndarray:
-        if prop.static:
-            return _numbers(columns[prop.name], prop.name)
-        return _numbers(columns[f"next_{prop.name}"], f"next_{prop.name}")[rows]
+        return columns[prop.name] if prop.static else columns[f"next_{prop.name}"][rows]
 
     return np.stack([after(prop) for prop in domain.properties], 1)
 
@@ -102,6 +124,9 @@ def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     if missing:
         raise DataError(f"table: columns missing: {', '.join(missing)}; it has {', '.join(present)}")
     optional = [name for name in ("action", "weight", "next_object") if name in present and name not in needed]
+    for name in (*needed, *optional):
+        if present.count(name) > 1:
+            raise DataError(f"table: {present.count(name)} columns are called {name!r}; rename or drop all but one")
     columns = {name: _array(table, name) for name in (*needed, *optional)}
     rows = len(columns["transition"])
     for name, column in columns.items():
@@ -109,6 +134,9 @@ def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
             raise DataError(f"table: column {name!r} has shape {column.shape}, column 'transition' has {rows} rows")
     if not rows:
         raise DataError("table: it has no rows")
+    empty = [one is None or one != one for one in columns["transition"].tolist()]
+    if any(empty):
+        raise DataError(f"table: row {empty.index(True)} has no transition; fill in the column 'transition'")
     return columns
 
 
@@ -120,24 +148,25 @@ def _names(table: Any) -> list[str]:
         return [str(name) for name in (table if isinstance(table, Mapping) else table.columns)]
     raise DataError(
         "from_table: expected a pandas or polars frame, a pyarrow table or a dictionary of columns, "
-        f"got {type(table).__name__}"
+        f"got {described(table)}; {_advice(table)}"
     )
+
+
+def _advice(table: Any) -> str:
+    """How to get a table from something else."""
+    if isinstance(table, str | os.PathLike):
+        return "read the file first, with pandas.read_csv or pandas.read_parquet; spare.Experience.load reads our own"
+    if isinstance(table, Domain):
+        return "the domain comes first, then the table"
+    return "pandas.DataFrame(rows) makes a frame of a list of rows"
 
 
 def _array(table: Any, name: str) -> np.ndarray:
     try:
-        return np.atleast_1d(np.asarray(table[name]))
-    except (KeyError, ValueError) as error:  # two columns of one name; lists of different lengths
+        column = table[name]
+    except (KeyError, ValueError) as error:  # two columns of one name
         raise DataError(f"table: column {name!r} is not a list of values: {error}") from error
-
-
-def _numbers(column: np.ndarray, name: str) -> np.ndarray:
-    if column.dtype.kind not in "fiub":
-        try:
-            return column.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"table: column {name!r} holds something that is not a number: {error}") from error
-    return column
+    return none_missing(np.atleast_1d(as_array(column, f"table: column {name!r}")))
 
 
 def _shared(columns: dict[str, np.ndarray], name: str, offsets: np.ndarray) -> np.ndarray:
@@ -179,7 +208,7 @@ def _parameters(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarr
     for index, template in enumerate(domain.actions):
         rows = np.flatnonzero(action == index)
         for position, name in enumerate(template.parameters):
-            result[rows, position] = _numbers(_shared(columns, name, offsets), name)[rows]
+            result[rows, position] = _shared(columns, name, offsets)[rows]
     return result
 
 
@@ -200,7 +229,7 @@ def write_table(domain: Domain, columns: Columns, library: str) -> Any:
             held = data.get(role, np.zeros(len(owner), columns.ids.dtype))
             data[role] = np.where(rows[owner], named, held)
         for position, name in enumerate(template.parameters):
-            held = data.get(name, np.zeros(len(owner), np.float32))
+            held = data.get(name, np.zeros(len(owner), columns.parameters.dtype))
             data[name] = np.where(rows[owner], columns.parameters[owner, position], held)
     data["weight"] = columns.weights[owner]
     return _converted(data, library)
@@ -221,5 +250,10 @@ def _converted(data: dict[str, np.ndarray], library: str) -> Any:
 
             return polars.DataFrame(data)
     except ImportError as error:
-        raise UsageError(f"to_table: {library} is not installed; install it, or use library='pyarrow'") from error
-    raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {library!r}")
+        raise UsageError(
+            f"to_table: {library} is not installed; pip install 'spare-models[tables]' brings it, or use "
+            "library='pyarrow' or 'dict'"
+        ) from error
+    if not isinstance(library, str):
+        raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {described(library)}")
+    raise UsageError(f"to_table: {one_of('library', library, ('pandas', 'polars', 'pyarrow', 'dict'))}")

@@ -16,8 +16,29 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from spare.arguments import check_path
 from spare.errors import FileError
 from spare.names import shown
+
+_open: set[pathlib.Path] = set()
+"""Temporary files that this process is writing now."""
+
+
+def abandon() -> None:
+    """Remove what is being written: for a process that ends at once, in the middle of anything."""
+    for temporary in list(_open):
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _check_plain(final: pathlib.Path) -> None:
+    """Refuse to replace a device, a pipe or a socket."""
+    try:
+        mode = os.lstat(final).st_mode
+    except (OSError, ValueError):  # not there yet, or a name that cannot be, which is told later
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise FileError(f"{shown(final)}: this is a device or a pipe, not a file; give the name of a file")
 
 
 @contextlib.contextmanager
@@ -28,11 +49,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     either the old content or the new. Errors of the file system are raised as `FileError`. A new file has the
     permissions of the one it replaces; a link is replaced by the file, and its target is left alone.
     """
-    final = pathlib.Path(path)
+    final = pathlib.Path(check_path(path))
     if not os.path.isdir(final.parent):
         raise FileError(f"{final}: the folder {final.parent} does not exist; create it first")
     if os.path.isdir(final):  # unlike Path.is_dir, false for a name that is too long
         raise FileError(f"{final}: this is a folder; give the name of a file")
+    _check_plain(final)
     try:
         _sweep(final)
         temporary, handle = _create(final)
@@ -53,6 +75,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     finally:
         with contextlib.suppress(OSError):  # gone with its folder, or renamed
             temporary.unlink()
+        _open.discard(temporary)
         os.close(handle)
 
 
@@ -61,11 +84,13 @@ def _create(final: pathlib.Path) -> tuple[pathlib.Path, int]:
     mode = _mode(final)
     while True:
         temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+        _open.add(temporary)
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
         if mode is not None:
             os.fchmod(handle, mode)
         if _locked(handle) and temporary.exists():
             return temporary, handle
+        _open.discard(temporary)
         os.close(handle)  # swept, or about to be, in the moment between making and locking it
 
 
@@ -117,6 +142,7 @@ def _flush_folder(path: pathlib.Path) -> None:
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """An existing file, open for reading; folders, pipes and devices are refused at once."""
+    check_path(path)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it

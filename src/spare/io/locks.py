@@ -27,7 +27,10 @@ class BusyError(FileError):
 
     def __init__(self, folder: pathlib.Path, owner: str) -> None:
         super().__init__(f"{folder}: process {owner} is using this folder")
-        self.owner = owner
+        self.folder, self.owner = folder, owner
+
+    def __reduce__(self) -> tuple[type[BusyError], tuple[pathlib.Path, str]]:
+        return BusyError, (self.folder, self.owner)
 
 
 class Folder:

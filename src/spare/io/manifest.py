@@ -5,8 +5,11 @@
     domain       the domain's schema with the references that are used
     fingerprint  of the domain
     resolutions  of every property that can change
+    formulas     what the code of the domain computes, as far as the model uses it: versions of JAX and Python, and
+                 digests of the program and of a probe of each reference, frame, and kind that is not SPARE's own
     rules        `RuleSpec.to_json`, whether it has outliers and a copula, and a description of its predictor; numbers
-                 are in tensors `rule.<k>.<name>`
+                 are in tensors `rule.<k>.<name>`, but for `origins`, which have 64 bits and are there if needed; where
+                 it is known, the names of inputs whose ranges are kept
     provenance   versions, seed, preset, fingerprint of the data
 
 This module does not need JAX, so that a file can be inspected at once.
@@ -25,15 +28,18 @@ import numpy as np
 
 from spare.errors import DefinitionError, FileError
 from spare.io import strictjson, tensors
-from spare.io.schemas import check_format, check_schema, damaged, entry, listed
+from spare.io.schemas import MOST, check_format, check_schema, damaged, entry, listed
 from spare.names import check_identifier, check_label
 
 FORMAT = 1
 MOST_RULES = 1024
 MOST_POINTERS = 64
 MOST_ENTRIES = 1 << 16
+LARGEST_ORIGIN = 1e38
 _KEY = "spare"
-_PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "rules", "provenance"}
+_HEAD_RULE = {"action", "gamma", "required", "framed", "heads", "process", "gate"}
+_HEAD = {"slot", "inputs", "outcomes", "pinned", "scope", "relative", "network"}
+_PARTS = {"format", "check", "domain", "fingerprint", "resolutions", "formulas", "rules", "provenance"}
 _RULE = {
     *("action", "gamma", "delta", "targets", "inputs"),
     *("framed", "dropped", "extra", "outliers", "copula", "predictor"),
@@ -93,13 +99,18 @@ def check_manifest(value: Any) -> Manifest:
 
 def _check(manifest: Manifest) -> Manifest:
     schema = check_schema(manifest["domain"])
-    mark = manifest["fingerprint"]
-    if not isinstance(mark, str) or len(mark) != 16 or not mark.isalnum() or not mark.isascii():
+    if not _hex(manifest["fingerprint"]):
         raise damaged("the domain's fingerprint is not 16 hex digits")
     _check_resolutions(manifest["resolutions"])
+    _check_formulas(entry(manifest["formulas"], "formulas", {"versions", "references", "frames", "kinds"}))
     known = {reference["name"] for reference in schema["references"]}
     for k, rule in enumerate(listed(manifest["rules"], "rules", MOST_RULES)):
-        _check_rule(f"rule {k + 1}", entry(rule, f"rule {k + 1}", _RULE), known)
+        label = f"rule {k + 1}"
+        if isinstance(rule, dict) and "heads" in rule:
+            _check_head_rule(label, entry(rule, label, _HEAD_RULE), known)
+            continue
+        more = {"familiar", "origins"} & {*rule} if isinstance(rule, dict) else set()
+        _check_rule(label, entry(rule, label, _RULE | more), known)
     _check_provenance(manifest["provenance"], len(manifest["rules"]))
     return manifest
 
@@ -111,6 +122,28 @@ def _check_resolutions(value: Any) -> None:
         check_identifier("property", name)
         if not _positive(number):
             raise damaged(f"the resolution of {name!r} is {str(number)[:32]!r}, not a positive number")
+
+
+def _check_formulas(formulas: dict[str, Any]) -> None:
+    for name, version in entry(formulas["versions"], "versions", {"jax", "python"}).items():
+        if not isinstance(version, str) or not version.isprintable() or len(version) > 64:
+            raise damaged(f"the version of {name} is {str(version)[:32]!r}")
+    for kind in ("references", "frames", "kinds"):
+        if not isinstance(formulas[kind], dict) or len(formulas[kind]) > MOST:
+            raise damaged(f"the formulas of {kind} are not listed by name")
+        for name, one in formulas[kind].items():
+            check_label("formula", name)
+            found = entry(one, f"the formula of {name!r}", {"program", "probe"})
+            probe = found["probe"] if kind != "references" else [found["probe"]]
+            for number in listed(probe, f"the probe of {name!r}"):
+                if not (_hex(number) if kind == "references" else type(number) in (int, float)):
+                    raise damaged(f"the probe of {name!r} holds {str(number)[:32]!r}")
+            if not _hex(found["program"]):
+                raise damaged(f"the program of {name!r} is not 16 hex digits")
+
+
+def _hex(mark: Any) -> bool:
+    return isinstance(mark, str) and len(mark) == 16 and mark.isalnum() and mark.isascii()
 
 
 def _positive(number: Any) -> bool:
@@ -125,14 +158,59 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
     for name in ("targets", "inputs"):
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
-    for name in ("dropped", "extra"):
-        for one in listed(rule[name], f"{label}, {name}", MOST_ENTRIES):
+    for name in ("dropped", "extra", "familiar"):
+        for one in listed(rule.get(name, []), f"{label}, {name}", MOST_ENTRIES):
             if not isinstance(one, str) or not one.isprintable() or not 0 < len(one) <= 256:
                 raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
+    _check_origins(label, rule.get("origins", []))
     for name in ("framed", "outliers", "copula"):
         if not isinstance(rule[name], bool):
             raise damaged(f"{label}: {name!r} is neither true nor false")
     _check_predictor(label, rule["predictor"])
+
+
+def _check_head_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
+    """A rule with heads: its list, and what each head, its process and its gate say of themselves."""
+    check_label("action", rule["action"])
+    for pointer in listed(rule["gamma"], f"{label}, gamma", MOST_POINTERS):
+        _check_pointer(f"{label}, gamma", pointer, known | {"everyone"})
+    for slot in listed(rule["required"], f"{label}, required", MOST_POINTERS):
+        _check_slot(label, slot)
+    if not isinstance(rule["framed"], bool):
+        raise damaged(f"{label}: 'framed' is neither true nor false")
+    heads = listed(rule["heads"], f"{label}, heads", MOST_POINTERS)
+    for k, head in enumerate([*heads, rule["process"]]):
+        one = entry(head, f"{label}, head {k + 1}", _HEAD)
+        _check_slot(label, one["slot"])
+        if (
+            type(one["outcomes"]) is not int
+            or not all(isinstance(one[n], bool) for n in ("pinned", "relative"))
+            or not isinstance(one["scope"], str)
+        ):
+            raise damaged(f"{label}: head {k + 1} has no outcomes")
+        _check_network(label, one)
+    if rule["gate"] is not None:
+        _check_network(label, entry(rule["gate"], f"{label}, gate", {"inputs", "network"}))
+
+
+def _check_slot(label: str, slot: Any) -> None:
+    if type(slot) is not int or not 0 <= slot < 1024:
+        raise damaged(f"{label}: slot {str(slot)[:32]!r}")
+
+
+def _check_network(label: str, part: dict[str, Any]) -> None:
+    """Names of inputs, and a description of a network or None."""
+    for one in listed(part["inputs"], f"{label}, inputs", MOST_ENTRIES):
+        if not isinstance(one, str) or not one.isprintable() or not 0 < len(one) <= 256:
+            raise damaged(f"{label}: one of its inputs is called {str(one)[:64]!r}")
+    if part["network"] is not None:
+        entry(part["network"], f"{label}, network", {"activation", "layers"})
+
+
+def _check_origins(label: str, value: Any) -> None:
+    for number in listed(value, f"{label}, origins", 2 * MOST):
+        if type(number) not in (int, float) or not abs(number) < LARGEST_ORIGIN:
+            raise damaged(f"{label}: one of its origins is {str(number)[:32]!r}, not a number")
 
 
 def _check_predictor(label: str, value: Any) -> None:

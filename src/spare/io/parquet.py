@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from spare.errors import DataError, FileError
 from spare.io import strictjson
 from spare.io.atomic import open_regular, replacing
+from spare.io.guess import HEAD, looks_like
 from spare.io.pages import Group, check_pages
 from spare.io.schemas import check_format, check_schema, damaged
 from spare.names import shown
@@ -107,7 +108,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Reader]:
             source.seek(max(0, size - 8))
             tail = source.read(8)
             if size < 12 or tail[4:] != b"PAR1" or not 0 < int.from_bytes(tail[:4], "little") <= LARGEST_FOOTER:
-                raise FileError("not a readable experience file: not Parquet, or truncated")
+                raise FileError(f"not a readable experience file: not Parquet, or truncated{_instead(source)}")
             file = pq.ParquetFile(
                 source,
                 pre_buffer=False,  # no threads
@@ -117,6 +118,15 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Reader]:
             )
             reader = Reader(file, size, check_pages(source, file))
         yield reader
+
+
+def _instead(source: BinaryIO) -> str:
+    """What a file that is not Parquet looks like, and what reads it."""
+    source.seek(0)
+    kind = looks_like(source.read(HEAD))
+    if kind == "a Parquet file":
+        return ""
+    return f"; it looks like {kind}" + (", as models are: spare.load reads those" if "safetensors" in kind else "")
 
 
 @contextlib.contextmanager

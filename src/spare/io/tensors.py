@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from spare.errors import FileError
 from spare.io import strictjson
 from spare.io.atomic import open_regular
+from spare.io.guess import HEAD, looks_like
 from spare.names import shown
 
 LARGEST_FILE = 1 << 30
@@ -57,7 +58,10 @@ def decode(data: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """(metadata, tensors in the order of their names) of the bytes of a file."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(len(data) - 8, strictjson.LARGEST_TEXT):
-        raise FileError(f"not a model file, or a truncated one: {len(data)} bytes, with a header of {length} bytes")
+        kind = looks_like(data[:HEAD])
+        size = f"{len(data)} bytes" + (f" with a header of {length}" if kind == "a safetensors file" else "")
+        advice = "; spare.Experience.load reads experience" if kind == "a Parquet file" else ""
+        raise FileError(f"not a model file, or a truncated one: it looks like {kind} ({size}){advice}")
     header = strictjson.parse(data[8 : 8 + length], "its header", strictjson.LARGEST_TEXT)
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
         raise FileError("its header does not list tensors, or too many")

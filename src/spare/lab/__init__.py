@@ -1,1 +1,1 @@
-"""TODO"""
+"""What SPARE is tested with: worlds, baselines, experiments, benchmarks, reports."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What a world is: kinds and properties, relations, references, frames, domains."""

@@ -6,22 +6,30 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.errors import DefinitionError, SpareError, one_of
+from spare.arguments import check_kind, check_sequence, described, is_real, named
+from spare.errors import DefinitionError, SpareError, UsageError, one_of
+from spare.language import pickling
+from spare.language.checks import in_words
 from spare.language.frames import Frame, FramePose
-from spare.language.kinds import Kind, Leaf, Periodic
+from spare.language.kinds import Kind, Leaf, Periodic, kind_program
 from spare.language.properties import REAL, Property
-from spare.language.references import Reference, Shell
-from spare.language.relations import Objects, Parameters, SceneView
+from spare.language.references import EVERYONE, Reference, Shell
+from spare.language.relations import Objects, Parameters, Relation, SceneView, sees_objects_alone
+from spare.language.traces import digest_of, trace, versions
 from spare.names import check_identifier, check_label, check_unique
+from spare.programs import PROGRAMS
 
 
+@named
 @dataclasses.dataclass(frozen=True)
 class Action:
     """A(alpha, o): an action template with named object roles and continuous parameters."""
@@ -41,6 +49,8 @@ class Action:
             check_identifier("parameter", parameter)
         if not self.objects:
             raise DefinitionError(f"action {self.name!r}: name at least one object that it operates on")
+        if self.frame is not None:
+            check_kind(f"action {self.name!r}, frame", self.frame, Frame, "or leave it out", DefinitionError)
         if self.frame is not None and isinstance(self.frame.origin, str) and self.frame.origin not in self.objects:
             raise DefinitionError(
                 f"action {self.name!r}: frame origin: {one_of('role', self.frame.origin, self.objects)}"
@@ -48,13 +58,62 @@ class Action:
 
 
 _Thing = TypeVar("_Thing", Property, Reference, Action)
+TRACED = 7
+"""How many objects formulas are tried with: so many that no constant of a formula has the same length by accident."""
+
+
+def _things(what: str, given: Any, kind: type[_Thing], example: str) -> tuple[_Thing, ...]:
+    """The parts of a domain as a tuple, if all are of one kind."""
+    things = check_sequence(what, given, f"[spare.{example}]")
+    return tuple(check_kind(what, one, kind, f"write spare.{example}", DefinitionError) for one in things)
+
+
+def _real(number: Any) -> Any:
+    """A resolution as a float; what is no number is left for `Property` to refuse."""
+    return float(number) if is_real(number) else number
+
+
+def expect_domain(given: Any, what: str = "domain") -> Domain:
+    """What was given, if it is a domain; otherwise a sentence that says what it is instead."""
+    if isinstance(given, Domain):
+        return given
+    advice = "make one with spare.Domain(name, properties=..., references=..., actions=...)"
+    if isinstance(given, str | os.PathLike):
+        advice = "give the domain itself, not its name; or are two arguments in the wrong order?"
+    held = getattr(given, "domain", None)
+    if isinstance(held, Domain):
+        advice = "is its `.domain` meant, or are two arguments in the wrong order?"
+    raise UsageError(f"{what}: expected a spare.Domain, got {described(given)}; {advice}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """What the code in a domain computes, 16 hex digits each (`traces.trace`).
+
+    By name: the formulas of references, the frames of actions (those that have one), and the kinds of properties that
+    are not SPARE's own.
+    """
+
+    references: Mapping[str, str]
+    frames: Mapping[str, str]
+    kinds: Mapping[str, str]
+
+
+def _everyone(o: Objects) -> Any:
+    """True of every object."""
+    return True
+
+
+_EVERYONE = Reference(EVERYONE, _everyone)
 
 
 class Domain:
-    """D = (properties P, references F, actions A), checked as a whole at construction.
+    """D = (properties P, references F, actions A), checked as a whole at construction, and not changed after that.
 
     Each formula is traced once over the domain's properties, so an unknown property, a wrong arity or a result
-    that is not a Boolean per object is found here and not in the middle of learning.
+    that is not a Boolean per object is found here and not in the middle of learning. Domains are equal if they are
+    made of the same names and numbers and their formulas trace to the same programs (`digest`), whoever wrote these
+    and in whatever process; formulas must be functions, which give the same program whenever they are traced.
     """
 
     def __init__(
@@ -66,11 +125,15 @@ class Domain:
         actions: Sequence[Action],
     ) -> None:
         self.name = check_label("domain", name)
-        self.properties = tuple(properties)
-        self.references = tuple(references)
-        self.actions = tuple(actions)
-        for kind, things in (("property", properties), ("reference", references), ("action", actions)):
-            check_unique(kind, (thing.name for thing in things), f"domain {name!r}")
+        self.properties = _things(f"domain {name!r}, properties", properties, Property, "Property('x', unit='m')")
+        self.references = _things(f"domain {name!r}, references", references, Reference, "Reference('on', formula)")
+        self.actions = _things(f"domain {name!r}, actions", actions, Action, "Action('push', objects=('target',))")
+        for kind, names in (
+            ("property", [one.name for one in self.properties]),
+            ("reference", [one.name for one in self.references]),
+            ("action", [one.name for one in self.actions]),
+        ):
+            check_unique(kind, names, f"domain {name!r}")
         if not self.properties or not self.actions:
             raise DefinitionError(f"domain {name!r}: give at least one property and one action")
         if all(p.static for p in self.properties):
@@ -79,45 +142,92 @@ class Domain:
             for entry in prop.kind.names(prop.name):
                 if not entry.isprintable() or len(entry) > 100:
                     raise DefinitionError(f"property {prop.name!r}: its kind names an input {entry[:100]!r}")
-        for reference in self.references:
-            self._check_reference(reference)
-        for action in self.actions:
-            self._check_frame(action)
-        self._key = (self.name, self.properties, self.references, self.actions)
-        self._hash = hash(self._key)
+        if any(reference.name == EVERYONE for reference in self.references):
+            raise DefinitionError(f"reference {EVERYONE!r}: every domain has one of this name; choose another")
+        self.programs = self._traced()
+        self._origin: Domain | None = None
+        self._place: str | None = None
+        _living.setdefault(self.digest, self)
 
-    def _check_reference(self, reference: Reference) -> None:
-        shape = jax.ShapeDtypeStruct((3, len(self.properties)), jnp.float32)
-        mask = jax.ShapeDtypeStruct((3,), jnp.bool_)
+    def _traced(self) -> Programs:
+        """Every formula checked and traced."""
+        return Programs(
+            {one.name: self._reference_program(one) for one in self.references},
+            {one.name: self._frame_program(one, one.frame) for one in self.actions if one.frame is not None},
+            {one.name: found for one in self.properties if (found := kind_program(one.kind))},
+        )
 
-        def trace(values: Any, valid: Any) -> Any:
-            arguments = tuple(jnp.asarray(k % 3) for k in range(reference.arity))
-            return reference.relation.pick(self.view(None, values, valid, None), arguments)
+    def check_unchanged(self) -> None:
+        """Refuse a domain whose formulas no longer compute what they did when it was made: they read what changed."""
+        now = self._traced()
+        for what in ("references", "frames", "kinds"):
+            before, after = getattr(self.programs, what), getattr(now, what)
+            for name in before:
+                if before[name] != after[name]:
+                    one = {"references": "reference", "frames": "the frame of action", "kinds": "the kind of"}[what]
+                    raise DefinitionError(
+                        f"{one} {name!r}: its formula computes something else than when the domain {self.name!r} was "
+                        "made, because something that it reads has changed since; make the domain again"
+                    )
+
+    def reads_parameters(self, reference: Reference) -> bool:
+        """Whether a reference may depend on the action's parameters: if a relation of the user's own is part of it."""
+        return not sees_objects_alone(reference.relation)
+
+    def _reference_program(self, reference: Reference) -> str:
+        """The program of a reference's relation, if it gives a Boolean per object."""
+        scene = (
+            jax.ShapeDtypeStruct((TRACED, len(self.properties)), jnp.float32),
+            jax.ShapeDtypeStruct((TRACED,), jnp.bool_),
+        )
+        relation, index = reference.relation, jax.ShapeDtypeStruct((), jnp.int32)
+
+        def pick(values: Any, valid: Any, *arguments: Any) -> Any:
+            return relation.pick(self.view(None, values, valid, None), arguments)
 
         try:
-            result = jax.eval_shape(trace, shape, mask)
+            program, result = trace(pick, *scene, *[index] * reference.arity)
+            if self.reads_parameters(reference):
+                program = digest_of(program, *(self._own_program(relation, one, scene) for one in self.actions))
         except SpareError as error:
             raise DefinitionError(f"reference {reference.name!r}: {error}") from error
         except Exception as error:
             raise DefinitionError(
                 f"reference {reference.name!r}: its formula fails on objects with properties "
-                f"{', '.join(self.property_names)}: {error}. A formula broadcasts and returns a Boolean per object"
+                f"{', '.join(self.property_names)}: {in_words(error)}. A formula broadcasts and returns a Boolean per "
+                "object"
             ) from error
-        if result.shape != (3,) or result.dtype != jnp.bool_:
+        if result.shape != (TRACED,) or result.dtype != jnp.bool_:
             raise DefinitionError(
                 f"reference {reference.name!r}: the formula must give one Boolean per object, "
                 f"it gives {result.dtype}{list(result.shape)}; compare with < or >, or use Reference.closest"
             )
+        return program
 
-    def _check_frame(self, action: Action) -> None:
-        if action.frame is None:
-            return
-        for name, groups in (("position", action.frame.positions), ("direction", action.frame.directions)):
+    def _own_program(self, relation: Relation, action: Action, scene: tuple[Any, Any]) -> str:
+        """What a relation of the user's own does in an action, whose parameters it may read, asked in either way."""
+        index, mask = jax.ShapeDtypeStruct((), jnp.int32), scene[1]
+        given = jax.ShapeDtypeStruct((len(action.parameters),), jnp.float32)
+
+        def pick(values: Any, valid: Any, parameters: Any, *arguments: Any) -> Any:
+            return relation.pick(self.view(action, values, valid, parameters), arguments)
+
+        def select(values: Any, valid: Any, parameters: Any, *arguments: Any) -> Any:
+            return relation.select(self.view(action, values, valid, parameters), arguments)
+
+        return digest_of(
+            trace(pick, *scene, given, *[index] * relation.arity)[0],
+            trace(select, *scene, given, *[mask] * relation.arity)[0],
+        )
+
+    def _frame_program(self, action: Action, frame: Frame) -> str:
+        """The program of a frame's pose and all that it declares, if that makes sense in this domain."""
+        for name, groups in (("position", frame.positions), ("direction", frame.directions)):
             for group in groups:
                 self._check_group(action, name, group)
-        for name in (name for pair in action.frame.extents for name in pair):
+        for name in (name for pair in frame.extents for name in pair):
             self.property(name)
-        for name in action.frame.angles:
+        for name in frame.angles:
             if name in action.parameters:
                 continue
             kind = self.property(name).kind
@@ -125,11 +235,14 @@ class Domain:
                 raise DefinitionError(f"action {action.name!r}: frame angle {name!r} needs a period of 2 pi (radians)")
         shapes = ((len(action.objects), len(self.properties)), (len(action.parameters),))
         try:
-            jax.eval_shape(
+            program, _ = trace(
                 functools.partial(self.pose, action), *(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)
             )
         except Exception as error:  # formulas are the user's code
-            raise DefinitionError(f"action {action.name!r}: the formulas of its frame fail: {error}") from error
+            raise DefinitionError(
+                f"action {action.name!r}: the formulas of its frame fail: {in_words(error)}"
+            ) from error
+        return digest_of(program, frame.describe())
 
     def _check_group(self, action: Action, what: str, group: tuple[str, ...]) -> None:
         """A group is made of properties that can change, or of the action's parameters."""
@@ -157,7 +270,8 @@ class Domain:
 
     def poses(self, action: Action, roles: np.ndarray, parameters: np.ndarray) -> FramePose:
         """The same for n scenes at once, as float64 arrays on the host."""
-        found = _poser(self, action)(roles, parameters)
+        given = (roles, parameters)
+        found = PROGRAMS.call("poses", jax.vmap(functools.partial(self.pose, action)), given, (self, action))
         return FramePose(*(None if part is None else np.asarray(part, np.float64) for part in found))
 
     def view(self, action: Action | None, values: Any, valid: Any, parameters: Any) -> SceneView:
@@ -211,7 +325,9 @@ class Domain:
         return self._named("property", self.properties, name)
 
     def reference(self, name: str) -> Reference:
-        """The reference of that name."""
+        """The reference of that name; every domain has `everyone`."""
+        if name == EVERYONE:
+            return _EVERYONE
         return self._named("reference", self.references, name)
 
     def action(self, name: str) -> Action:
@@ -230,6 +346,7 @@ class Domain:
 
     def check_shell(self, shell: Shell, action: str) -> Shell:
         """The shell, if it fits the action's objects and the references' arities."""
+        check_kind("shell", shell, Shell, "make one with spare.Shell(roles, pointers)", DefinitionError)
         roles = len(self.action(action).objects)
         if shell.roles != roles:
             raise DefinitionError(f"action {action!r} has {roles} objects, the shell was made for {shell.roles}")
@@ -259,13 +376,21 @@ class Domain:
 
     def with_resolutions(self, resolutions: Mapping[str, float]) -> Domain:
         """The same domain with these resolutions filled in."""
+        if not isinstance(resolutions, Mapping):
+            raise DefinitionError(
+                f"resolutions: give a dictionary such as {{'x': 0.001}}, got {described(resolutions)}"
+            )
         for name in resolutions:
             self.property(name)
         properties = [
-            dataclasses.replace(p, resolution=float(resolutions[p.name])) if p.name in resolutions else p
+            dataclasses.replace(p, resolution=_real(resolutions[p.name])) if p.name in resolutions else p
             for p in self.properties
         ]
-        return Domain(self.name, properties=properties, references=self.references, actions=self.actions)
+        other = object.__new__(Domain)
+        other.name, other.properties = self.name, tuple(properties)
+        other.references, other.actions, other.programs = self.references, self.actions, self.programs
+        other._origin, other._place = self._origin or self, None
+        return _living.setdefault(other.digest, other)
 
     def schema(self) -> dict[str, Any]:
         """What a file needs to know of the domain: names, order, arities; no code, no resolutions."""
@@ -298,13 +423,51 @@ class Domain:
         text = json.dumps(schema, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """64 hex digits of a SHA-256 over all that the domain is made of: the schema, resolutions, and `programs`."""
+        numbers = [(p.name, None if p.resolution is None else float(p.resolution)) for p in self.properties]
+        kinds = [f"{type(p.kind).__module__}.{type(p.kind).__qualname__}" for p in self.properties]
+        parts = [self.schema(), numbers, kinds, dataclasses.asdict(self.programs)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
-        return self is other or (self._hash == other._hash and self._key == other._key)
+        return self is other or self.digest == other.digest
 
     def __hash__(self) -> int:
         return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        """From the digest, so that it is the same in every process: Python salts the hashes of texts."""
+        return int(self.digest[:15], 16)
+
+    def __copy__(self) -> Domain:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Domain:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where another process finds the domain, or what to make it of."""
+        place = self._place = pickling.place_of(self, self._place)
+        if place is not None and not place.startswith("__main__:"):
+            return _at, (place, self.name, self.digest, versions())
+        if self._origin is not None:
+            given = {p.name: p.resolution for p in self.properties if p.resolution is not None}
+            return Domain.with_resolutions, (self._origin, given)
+        parts = (self.name, self.properties, self.references, self.actions)
+        content = pickling.by_value(parts)
+        if content is not None:
+            return _made, (self.digest, content)
+        if place is not None:
+            return _at, (place, self.name, self.digest, versions())
+        raise DefinitionError(
+            f"the domain {self.name!r} cannot be sent to another process: its formulas are not found in a module; "
+            "assign it to a name in a module that workers can import, or install cloudpickle"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -314,7 +477,32 @@ class Domain:
         )
 
 
-@functools.lru_cache(maxsize=64)
-def _poser(domain: Domain, action: Action) -> Callable[..., FramePose]:
-    """The compiled function of one action's frame, kept so that it is compiled once."""
-    return jax.jit(jax.vmap(functools.partial(domain.pose, action)))
+_living: weakref.WeakValueDictionary[str, Domain] = weakref.WeakValueDictionary()
+"""Domains by digest: what comes back from another process is the one that is here, with its compiled programs."""
+
+
+def _at(place: str, name: str, digest: str, made_with: dict[str, str]) -> Domain:
+    """The domain that a module of this process holds, if it is the one that was sent."""
+    if digest in _living:
+        return _living[digest]
+    try:
+        found = pickling.load_place(place)
+    except (ImportError, AttributeError) as error:
+        raise DefinitionError(
+            f"the domain {name!r} was sent as {place!r}, which this process cannot import ({error}); put that module "
+            "where workers find it, or send it by value: cloudpickle.register_pickle_by_value(module)"
+        ) from error
+    if not isinstance(found, Domain) or (found.digest != digest and made_with == versions()):
+        raise DefinitionError(
+            f"the domain {name!r} was sent as {place!r}, and this process has something else there; "
+            "let all processes run the same code"
+        )
+    return found
+
+
+def _made(digest: str, content: bytes) -> Domain:
+    """The domain that was sent by value."""
+    if digest in _living:
+        return _living[digest]
+    name, properties, references, actions = pickling.from_value(content)
+    return Domain(name, properties=properties, references=references, actions=actions)

@@ -13,6 +13,7 @@ Everything here works on arrays of NumPy and of JAX alike; leading axes are batc
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,8 +21,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from spare.arguments import check_sequence, described, named
 from spare.arrays import array_module
-from spare.errors import DefinitionError
+from spare.errors import DefinitionError, one_of
+from spare.language.checks import check_number, check_place
 from spare.language.relations import Objects
 
 Groups = tuple[tuple[str, ...], ...]
@@ -39,6 +42,15 @@ class FramePose(NamedTuple):
         return FramePose(self.origin[rows], None if self.heading is None else self.heading[rows])
 
 
+class _Given(SimpleNamespace):
+    """The action's parameters by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying and debugging tools fall through
+            raise AttributeError(name)
+        raise DefinitionError(one_of("parameter", name, vars(self)))
+
+
 class FrameColumns(NamedTuple):
     """Which columns of an array are positions, directions (groups of two or three each) and angles (groups of one)."""
 
@@ -47,6 +59,7 @@ class FrameColumns(NamedTuple):
     angles: Columns
 
 
+@named
 @dataclasses.dataclass(frozen=True)
 class Frame:
     """(origin, heading) of an action: the coordinates in which its effect looks the same everywhere.
@@ -72,17 +85,34 @@ class Frame:
     extents: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, groups in (("positions", self.positions), ("directions", self.directions)):
+        if not isinstance(self.origin, str) and not callable(self.origin):
+            raise DefinitionError(f"frame: the origin is a role's name or a function, got {described(self.origin)}")
+        if self.heading is not None and not callable(self.heading):
+            raise DefinitionError(f"frame: the heading is a function or None, got {described(self.heading)}")
+        if not isinstance(self.mirror, bool | np.bool_):
+            raise DefinitionError(f"frame: mirror must be True or False, got {described(self.mirror)}")
+        for name, kind, example in (
+            ("positions", "groups of 2 or 3 coordinates", "(('x', 'y'),)"),
+            ("directions", "groups of 2 or 3 coordinates", "(('vx', 'vy'),)"),
+            ("extents", "pairs, the sizes along x and along y", "(('width', 'length'),)"),
+        ):
+            groups = check_sequence(f"frame, {name}", getattr(self, name), example)
             for group in groups:
-                if isinstance(group, str) or len(group) not in (2, 3):
-                    raise DefinitionError(f"frame: {name} are groups of 2 or 3 coordinates, got {group!r}")
+                if isinstance(group, str) or len(check_sequence(f"frame, {name}", group, example)) not in (
+                    (2,) if name == "extents" else (2, 3)
+                ):
+                    raise DefinitionError(f"frame: {name} are {kind}, such as {example}, got {group!r}")
+            object.__setattr__(self, name, tuple(tuple(group) for group in groups))
+        object.__setattr__(self, "angles", check_sequence("frame, angles", self.angles, "('yaw',)"))
         if not self.positions:
             raise DefinitionError("frame: name at least one group of properties that is a position")
-        for pair in self.extents:
-            if len(pair) != 2:
-                raise DefinitionError(f"frame: extents are pairs, the sizes along x and along y, got {pair}")
         if self.heading is None and (self.extents or self.angles or self.directions):
             raise DefinitionError("frame: directions, angles and extents turn with a heading; this frame has none")
+
+    def describe(self) -> str:
+        """All that the frame declares, without its formulas, in one line of JSON."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return json.dumps({name: value for name, value in given.items() if not callable(value)}, sort_keys=True)
 
     def columns(self, names: Sequence[str]) -> FrameColumns:
         """The groups whose first two coordinates are all among `names`, as column numbers."""
@@ -99,16 +129,18 @@ class Frame:
 
     def pose(self, names: tuple[str, ...], roles: dict[str, Any], parameters: dict[str, Any]) -> FramePose:
         """The pose in one scene, from the values (P,) of each role's object and the action's parameters by name."""
-        objects, given = [Objects(names, values) for values in roles.values()], SimpleNamespace(**parameters)
+        objects, given = [Objects(names, values) for values in roles.values()], _Given(**parameters)
         kind = next(iter(roles.values())).dtype
         if isinstance(self.origin, str):
             place = Objects(names, roles[self.origin])
             found = tuple(place[name] for name in self.positions[0])
         else:
-            found = self.origin(*objects, given)
+            found = check_place(self.origin(*objects, given))
         origin = [jnp.asarray(part, kind) for part in found]
         origin += [jnp.zeros((), kind)] * (3 - len(origin))
-        heading = None if self.heading is None else jnp.asarray(self.heading(*objects, given), kind)
+        heading = None
+        if self.heading is not None:
+            heading = jnp.asarray(check_number(self.heading(*objects, given), "the heading"), kind)
         return FramePose(jnp.stack(origin[:3]), heading)
 
 

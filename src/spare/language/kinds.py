@@ -18,8 +18,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from spare.arrays import array_module, special_functions
 from spare.errors import DefinitionError
+from spare.language.traces import code_digest, digest_of, trace
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -194,6 +199,34 @@ class Periodic(Kind):
         change = after - before
         far = abs(change) > self.period / 2
         return array_module(after).where(far, before + wrapped(change, self.period), after)
+
+
+_STEPS = {"encode": 1, "image": 2, "units": 2}
+_LEAF_STEPS = {
+    **{"log_density": 3, "loss": 4, "moments": 2, "log_tails": 3, "tail": 4, "quantile": 3},
+    **{"stay_log_density": 2, "stay_moments": 2, "stay": 3},
+}
+"""How many arrays the functions of a kind and of a leaf take."""
+
+
+def kind_program(kind: Kind) -> str:
+    """16 hex digits of what a kind and its leaf compute, for kinds that are not SPARE's own; empty for those that are.
+
+    What works on NumPy arrays alone is compared by its byte code and by what it gives for a few numbers.
+    """
+    if type(kind) in (Real, Periodic):
+        return ""
+    leaf, numbers = kind.leaf, np.array([0.25, 1.0, 3.0])
+    parts = [type(leaf).__qualname__, str(leaf.continuous), str(leaf.shifts), str(kind.changes), *kind.names("value")]
+    for owner, steps in ((kind, _STEPS), (leaf, _LEAF_STEPS)):
+        for name, arguments in steps.items():
+            try:
+                parts.append(trace(getattr(owner, name), *[jax.ShapeDtypeStruct((3,), jnp.float32)] * arguments)[0])
+            except Exception:  # the user's code, which need not run on both kinds of arrays everywhere
+                parts.append(code_digest(type(owner)))
+    for found in (kind.image(numbers, numbers[::-1]), *kind.units(numbers, numbers)):
+        parts.append(np.asarray(found, np.float64).tobytes().hex())
+    return digest_of(*parts)
 
 
 def wrapped(difference: Any, period: float) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import named
 from spare.arrays import array_module
 from spare.errors import DefinitionError
 from spare.language.kinds import Kind, Periodic, Real
@@ -17,6 +18,7 @@ from spare.names import check_identifier
 REAL = Real()
 
 
+@named
 @dataclasses.dataclass(frozen=True)
 class Property:
     """P: object -> value. `resolution` is the smallest difference that matters; a static property never changes.
@@ -26,6 +28,8 @@ class Property:
 
     `kind` says what the values are. A `period` stands for `kind=Periodic(period)`: an angle has 2 pi (or 360, in
     degrees), an hour of the day 24.
+
+    With `input=False` the property is for references only, such as an id: heads never see it.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Property:
     static: bool = False
     period: float | None = None
     kind: Kind = REAL
+    input: bool = True
 
     def __post_init__(self) -> None:
         check_identifier("property", self.name)
@@ -44,6 +49,8 @@ class Property:
             real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
             if value is not None and not (real and math.isfinite(value) and value > 0):
                 raise DefinitionError(f"property {self.name!r}: {what} must be a positive number, got {value!r}")
+        if not isinstance(self.static, bool | np.bool_):
+            raise DefinitionError(f"property {self.name!r}: static must be True or False, got {self.static!r}")
         if not isinstance(self.kind, Kind):
             raise DefinitionError(
                 f"property {self.name!r}: kind must be a spare.Kind such as Real(), got {self.kind!r}"

@@ -13,11 +13,14 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from spare.arguments import check_kind, check_sequence, described, is_whole
 from spare.errors import DefinitionError, one_of
 from spare.language.relations import Closure, Combination, Extreme, Formula, FormulaFunction, Relation
 from spare.names import check_label
 
 AGGREGATORS = ("mean", "max", "min", "sum", "count")
+EVERYONE = "everyone"
+"""The name of the reference that every domain has: all objects but the action's own."""
 
 
 def _arity(name: str, function: Callable) -> int:
@@ -25,24 +28,28 @@ def _arity(name: str, function: Callable) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise DefinitionError(f"reference {name!r}: the formula must be a Python function, got {function!r}") from error
+        raise DefinitionError(
+            f"reference {name!r}: the formula must be a Python function such as lambda o, p: o.x < p.x, "
+            f"got {described(function)}"
+        ) from error
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
     arity = sum(p.default is p.empty for p in positional) - 1  # `k=k` after the objects binds a loop's variable
-    if arity < 1 or required or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+    if arity < 0 or required or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise DefinitionError(
-            f"reference {name!r}: a formula takes the object to select and at least one argument, f(o, p, ...)"
+            f"reference {name!r}: a formula takes the object to select and then its arguments, f(o), f(o, p), ..."
         )
     return arity
 
 
 def _aggregators(name: str, aggregator: str | Sequence[str]) -> tuple[str, ...]:
-    chosen = (aggregator,) if isinstance(aggregator, str) else tuple(aggregator)
-    if not chosen or len(set(chosen)) != len(chosen):
-        raise DefinitionError(f"reference {name!r}: give at least one aggregator, each once; got {chosen}")
+    given = (aggregator,) if isinstance(aggregator, str) else aggregator
+    chosen = check_sequence(f"reference {name!r}, aggregator", given, "('mean', 'max')")
     for one in chosen:
         if one not in AGGREGATORS:
             raise DefinitionError(f"reference {name!r}: {one_of('aggregator', one, AGGREGATORS)}")
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise DefinitionError(f"reference {name!r}: give at least one aggregator, each once; got {chosen}")
     return chosen
 
 
@@ -60,6 +67,8 @@ class Reference:
     def __init__(
         self, name: str, formula: FormulaFunction | Relation, *, aggregator: str | Sequence[str] = "mean"
     ) -> None:
+        if callable(name):
+            raise DefinitionError(f"reference: its name comes first, then its formula; got {described(name)} first")
         self.name = check_label("reference", name)
         self.relation: Relation = formula if isinstance(formula, Relation) else Formula(formula, _arity(name, formula))
         self.aggregators = _aggregators(name, aggregator)
@@ -95,6 +104,8 @@ class Reference:
         return Reference(name, make(self.relation), aggregator=self.aggregators)
 
     def _combined(self, operator: str, other: Reference, joint: str) -> Reference:
+        advice = "make one with spare.Reference(name, formula)"
+        check_kind(f"reference {self.name!r} {operator} ...", other, Reference, advice, DefinitionError)
         if self.arity != other.arity:
             raise DefinitionError(
                 f"references {self.name!r} (arity {self.arity}) and {other.name!r} (arity {other.arity}) "
@@ -111,6 +122,12 @@ class Reference:
 
     def __sub__(self, other: Reference) -> Reference:
         return self._combined("-", other, "-not-")
+
+    def __bool__(self) -> bool:
+        raise DefinitionError(f"reference {self.name!r}: combine references with &, | and -, not with and, or and not")
+
+    def __invert__(self) -> Reference:
+        raise DefinitionError(f"reference {self.name!r}: there is no ~; a - b is everything in a that is not in b")
 
     def named(self, name: str) -> Reference:
         """The same relation under another name."""
@@ -140,6 +157,11 @@ class Pointer:
     arguments: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        check_label("reference", self.reference)
+        slots = check_sequence(f"pointer {self.reference}, slots", self.arguments, "(0,)")
+        object.__setattr__(self, "arguments", slots)
+        if not all(is_whole(slot) for slot in slots):
+            raise DefinitionError(f"pointer {self.reference}: slots are whole numbers, such as (0,), got {slots}")
         if any(slot < 0 for slot in self.arguments):
             raise DefinitionError(f"pointer {self.reference}{self.arguments}: slot numbers start at 0")
 
@@ -155,9 +177,15 @@ class Shell:
     pointers: tuple[Pointer, ...] = ()
 
     def __post_init__(self) -> None:
+        if not is_whole(self.roles):
+            raise DefinitionError(f"shell: roles is how many objects the action has, got {described(self.roles)}")
         if self.roles < 1:
             raise DefinitionError(f"a shell needs an action with at least one object, got {self.roles}")
-        object.__setattr__(self, "pointers", tuple(self.pointers))
+        example = "spare.Pointer('on', (0,))"
+        pointers = check_sequence("shell, pointers", self.pointers, f"({example},)")
+        for one in pointers:
+            check_kind("shell, pointers", one, Pointer, f"write {example}", DefinitionError)
+        object.__setattr__(self, "pointers", pointers)
         for position, pointer in enumerate(self.pointers):
             filled = self.roles + position
             if any(slot >= filled for slot in pointer.arguments):

@@ -17,7 +17,7 @@ import site
 import sysconfig
 
 from spare.errors import DefinitionError
-from spare.language.domain import Domain
+from spare.language.domain import Domain, expect_domain
 
 GROUP = "spare.domains"
 _registered: dict[str, Domain] = {}
@@ -25,7 +25,7 @@ _registered: dict[str, Domain] = {}
 
 def register(domain: Domain) -> Domain:
     """Make a domain known by its name in this process, and return it; it comes before an installed one."""
-    _registered[domain.name] = domain
+    _registered[expect_domain(domain).name] = domain
     return domain
 
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from spare.errors import DefinitionError, one_of
+from spare.language.checks import check_key, check_mask
 
 
 class Objects:
@@ -40,6 +41,11 @@ class Objects:
         if name not in self._names:
             raise DefinitionError(one_of("property", name, self._names))
         return self._values[..., self._names.index(name)]
+
+    def __eq__(self, other: object) -> bool:
+        raise DefinitionError("compare properties, such as o.x == p.x; an argument itself is never among those found")
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _single(objects: Objects, index: Int[Array, ""]) -> Objects:
@@ -112,7 +118,7 @@ def _union(
 ) -> Mask:
     """Loop over the members of the first set, recursing into the rest: one pass over N per tuple, no table."""
     if not sets:
-        return relation.pick(scene, chosen)
+        return check_mask(relation.pick(scene, chosen), scene.valid.shape[0])
 
     def more(carry: tuple[Mask, Mask]) -> Bool[Array, ""]:
         return carry[0].any()
@@ -135,7 +141,7 @@ def _others(valid: Mask, arguments: Indices) -> Mask:
 
 @dataclasses.dataclass(frozen=True)
 class Formula(Relation):
-    """A relation written as a broadcasting expression over properties."""
+    """A relation written as a broadcasting expression over properties; without arguments it is about o alone."""
 
     formula: FormulaFunction
     arguments: int
@@ -150,7 +156,7 @@ class Formula(Relation):
         """f(o, o1, ..., om) for every o at once."""
         ones = tuple(_single(scene.objects, index) for index in arguments)
         holds = self.formula(*ones, scene.objects) if self.swapped else self.formula(scene.objects, *ones)
-        return jnp.broadcast_to(jnp.asarray(holds), scene.valid.shape) & _others(scene.valid, arguments)
+        return check_mask(holds, scene.valid.shape[0]) & _others(scene.valid, arguments)
 
     def inverted(self) -> Relation:
         """f(o1, o): the same expression with its two objects exchanged, at the same cost."""
@@ -177,7 +183,8 @@ class Extreme(Relation):
     def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """All objects whose key equals the best one among eligible others."""
         key = self.key(scene.objects, *(_single(scene.objects, index) for index in arguments))
-        key = jnp.broadcast_to(jnp.asarray(key, scene.objects._values.dtype), scene.valid.shape)
+        key = check_key(key, scene.valid.shape[0]).astype(scene.objects._values.dtype)
+        key = jnp.broadcast_to(key, scene.valid.shape)
         eligible = _others(scene.valid, arguments) & jnp.isfinite(key)
         cost = jnp.where(eligible, -key if self.largest else key, jnp.inf)
         return eligible & (cost == cost.min())
@@ -216,6 +223,21 @@ class Closure(Relation):
 
         reached, _ = jax.lax.while_loop(more, grow, (start, start))
         return reached & ~arguments[0]
+
+    def depth(self, scene: SceneView, start: Mask) -> Int[Array, " N"]:
+        """How many steps lead from the set to each object that it reaches; 0 for the set itself and for all others."""
+
+        def more(carry: tuple[Mask, Mask, Any, Any]) -> Bool[Array, ""]:
+            return carry[1].any()
+
+        def grow(carry: tuple[Mask, Mask, Any, Any]) -> tuple[Mask, Mask, Any, Any]:
+            reached, frontier, steps, found = carry
+            fresh = self.base.select(scene, (frontier,)) & ~reached
+            return reached | fresh, fresh, steps + 1, jnp.where(fresh, steps + 1, found)
+
+        start = start & scene.valid
+        blank = jnp.zeros(scene.valid.shape, jnp.int32)
+        return jax.lax.while_loop(more, grow, (start, start, jnp.int32(0), blank))[3]
 
     def inverted(self) -> Relation:
         """The closure of the inverse is the inverse of the closure."""
@@ -282,3 +304,13 @@ class Combination(Relation):
     def describe(self) -> str:
         """`(a & b)`."""
         return f"({self.left.describe()} {self.operator} {self.right.describe()})"
+
+
+_OURS = (Formula, Extreme, Closure, Inverse, Combination)
+
+
+def sees_objects_alone(relation: Relation) -> bool:
+    """Whether a relation is built of SPARE's own, whose formulas see objects and never the action's parameters."""
+    return type(relation) in _OURS and all(
+        sees_objects_alone(part) for part in vars(relation).values() if isinstance(part, Relation)
+    )

@@ -13,12 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from spare.arrays import precision
 from spare.data.columns import positions_within
 from spare.data.experience import Experience
 from spare.data.scene import Batch, Scene, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
-from spare.learning.programs import PROGRAMS
+from spare.language.relations import Closure
+from spare.programs import PROGRAMS
 
 Expression = int | tuple[str, tuple[Any, ...]]
 
@@ -53,6 +55,7 @@ class Bindings:
         self.action = action
         self._batches: list[tuple[Batch, np.ndarray]] = []
         self._masks: dict[Expression, np.ndarray] = {}
+        self._depths: dict[Expression, np.ndarray] = {}
         for batch in batches(experience):
             chosen = batch.index[batch.index >= 0]
             counts = experience.counts[chosen]
@@ -70,6 +73,43 @@ class Bindings:
     def masks(self, shell: Shell) -> np.ndarray:
         """One mask per slot, (slots, total)."""
         return np.stack([self.mask(expression) for expression in expressions(shell)])
+
+    def depths(self, shell: Shell) -> np.ndarray:
+        """How many steps of a closure lead to each row of each slot, (slots, total); 1 where it is no closure."""
+        return np.stack([self.depth(expression) for expression in expressions(shell)])
+
+    def depth(self, expression: Expression) -> np.ndarray:
+        """Steps from the arguments to each row: of a closure the number of its base's steps, else 1; 0 outside."""
+        if expression not in self._depths:
+            mask = self.mask(expression)
+            found = mask.astype(np.float64)
+            if not isinstance(expression, int):
+                relation = self.experience.domain.reference(expression[0]).relation
+                if isinstance(relation, Closure):
+                    found = self._closure_depth(expression, relation)
+            self._depths[expression] = found
+        return self._depths[expression]
+
+    def _closure_depth(self, expression: tuple[str, tuple[Any, ...]], relation: Closure) -> np.ndarray:
+        domain, flat = self.experience.domain, self.mask(expression[1][0])
+        result = np.zeros(len(self.experience.values))
+        for batch, rows in self._batches:
+            valid = batch.scene.valid
+            padded = np.zeros(valid.shape, bool)
+            padded[valid] = flat[rows]
+            given = (batch.scene, padded)
+
+            def deep(scene: Scene, start: Any) -> Any:
+                def one(scene: Scene, start: Any) -> Any:
+                    view = domain.view(domain.action(self.action), scene.values, scene.valid, scene.parameters)
+                    return relation.depth(view, start)
+
+                return jax.vmap(one)(scene, start)
+
+            key = (domain, self.action, expression[0])
+            found = PROGRAMS.get("depth", deep, given, key, _OPTIONS)(*given)
+            result[rows] = np.asarray(found)[valid]
+        return result
 
     def after(self, shell: Shell, pointer: Pointer) -> np.ndarray:
         """What one more pointer would find."""
@@ -93,6 +133,8 @@ class Bindings:
         domain = self.experience.domain
         arity = domain.reference(name).arity
         names = tuple(reference.name for reference in domain.references if reference.arity == arity)
+        if name not in names:  # everyone, which no domain lists
+            names = (*names, name)
         flat = [self.mask(argument) for argument in arguments]
         results = np.zeros((len(names), len(self.experience.values)), bool)
         for batch, rows in self._batches:
@@ -102,7 +144,8 @@ class Bindings:
                 padded[position][valid] = mask[rows]
             given = (batch.scene, np.moveaxis(padded, 0, 1))
             select = functools.partial(_select, domain, self.action, names)
-            found = PROGRAMS.get("select", select, given, (domain, self.action, names), _OPTIONS)(*given)
+            with precision(double=self.experience.double):
+                found = PROGRAMS.get("select", select, given, (domain, self.action, names), _OPTIONS)(*given)
             for result, selected in zip(results, found, strict=True):
                 result[rows] = np.asarray(selected)[valid]
         for one, result in zip(names, results, strict=True):

@@ -2,7 +2,9 @@
 
 Learning is deterministic: run again with the same data, settings and seed, it asks for the same trainings in the
 same order. So a checkpoint is nothing but the trainings that were finished; a resumed run looks each one up and
-only does what is missing. A run folder belongs to one set of data and settings, and to one process at a time.
+only does what is missing. A training is named by all that it depends on (`train.training_key`), so that what was
+trained on other numbers, by other formulas or by other code is never found. A run folder belongs to one set of data,
+formulas and settings, and to one process at a time.
 
 model.spare.run/         the process that holds `lock` owns the folder; the system lets go of it when that dies
     lock                 the number of the process, for people
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,7 @@ from spare.errors import FileError
 from spare.io import strictjson, tensors
 from spare.io.atomic import replacing
 from spare.io.locks import BusyError, Folder, take
+from spare.names import shown
 
 OURS = r"run\.json|[^.].*\.safetensors"
 
@@ -72,12 +76,11 @@ class TrainingCache:
         self._held.release()
 
 
-def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool = False) -> TrainingCache:
-    """Take a run folder for this process.
+def open_run(folder: pathlib.Path, identity: dict[str, Any], *, fresh: bool = False) -> TrainingCache:
+    """Take a run folder for this process, and go on with what an earlier run of the same identity left.
 
-    A folder that another process holds, or that holds anything but a run, is refused at once. What an earlier run left
-    is used with `resume`, if it belongs to the same data, settings and version (or with `force`), and thrown away
-    without.
+    A folder that another process holds, or that holds anything but a run, is refused at once, and so is what another
+    identity left: it says what differs. Nothing is thrown away but with `fresh`.
     """
     try:
         held = take(folder, OURS)
@@ -86,7 +89,7 @@ def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, fo
             f"{folder}: another run (process {error.owner}) is writing here; wait for it, or choose another name"
         ) from None
     try:
-        _claim(folder, identity, resume=resume, force=force)
+        _claim(folder, identity, fresh=fresh)
         held.sweep()
     except OSError as error:
         held.release()
@@ -99,22 +102,42 @@ def open_run(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, fo
     return TrainingCache(held)
 
 
-def _claim(folder: pathlib.Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
-    """Keep or clear what is in the folder."""
+def _claim(folder: pathlib.Path, identity: dict[str, Any], *, fresh: bool) -> None:
+    """Keep what is in the folder, if it is this run's or nothing; throw it away if that is asked for."""
     record = folder / "run.json"
-    if resume and record.exists():
-        found = read_record(record)
-        different = sorted(k for k in {*identity, *found} if identity.get(k) != found.get(k))
-        if different and not force:
-            raise FileError(
-                f"{folder}: its checkpoint belongs to another run (different: {', '.join(different)}); "
-                "run without --resume to start anew, or with --force to use what fits"
-            )
-    elif not resume:
+    begun = any(folder.glob("*.safetensors"))
+    if fresh:
         for old in folder.glob("*.safetensors"):
             old.unlink()
+    elif begun and record.exists():
+        different = _differences(read_record(record), identity)
+        if different:
+            raise FileError(
+                f"{folder}: it keeps the unfinished work of another run ({'; '.join(different)}); finish that one with "
+                "its own command, choose another name, or start again with --fresh, which throws it away"
+            )
     with replacing(record) as target:
         target.write_text(json.dumps(identity, indent=1, sort_keys=True))
+
+
+def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """What two identities do not have in common, the first six: with its values where people can read them."""
+    if not found and wanted:
+        return ["its record cannot be read"]
+    phrases = []
+    for key in sorted(k for k in {*found, *wanted} if found.get(k) != wanted.get(k)):
+        there, here = (_readable(one[key]) if key in one else "none" for one in (found, wanted))
+        phrases.append(
+            f"{shown(key, 80)}: {there} there, {here} here" if there and here else f"another {shown(key, 80)}"
+        )
+    return phrases[:6]
+
+
+def _readable(value: Any) -> str:
+    """A number or a short text as it is; nothing for digests and whatever else people do not read."""
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{16,}", value):
+        return ""
+    return shown(value, 32) if isinstance(value, str | int | float | None) else ""
 
 
 def read_record(path: pathlib.Path) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def memberships(points: np.ndarray, weights: np.ndarray, rules: int, how: Cluste
     if rules == 1:
         return np.ones((len(points), 1))
     kmeans: Any = KMeans
-    found = kmeans(rules, n_init=10, random_state=np.random.RandomState(seed)).fit(points, sample_weight=weights)
+    found = kmeans(rules, n_init=10, random_state=_random(seed)).fit(points, sample_weight=weights)
     order = np.argsort(found.cluster_centers_[:, -1], kind="stable")
     centres = found.cluster_centers_[order]
     squared = np.square(points[:, None, :] - centres[None]).sum(axis=2)
@@ -96,6 +96,11 @@ def memberships(points: np.ndarray, weights: np.ndarray, rules: int, how: Cluste
     power = 0.5 if how.kind == "inverse" else 1.0
     closeness = np.maximum(squared, 1e-12 * max(squared.max(), 1e-300)) ** -power
     return closeness / closeness.sum(axis=1, keepdims=True)
+
+
+def _random(seed: int) -> np.random.RandomState:
+    """The generator of a seed of up to 64 bits, in which scikit-learn's are of 32."""
+    return np.random.RandomState(seed if seed < 2**32 else [seed % 2**32, seed >> 32])
 
 
 def matched(z: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -11,20 +11,24 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from spare.arrays import precision
+from spare.content import ByContent
 from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.frames import FramePose, mirrored, to_frame
 from spare.language.references import Shell
 from spare.learning.bindings import Bindings
-from spare.model.features import ExperienceSlots, Layout, Observed, observe
+from spare.model.features import ExperienceSlots, Layout, Observed, observe, origins_of
 from spare.model.spec import FeatureSpec, RuleSpec, target_names
 
 LARGEST = 1e15
 """Larger numbers cannot be learned from in 32-bit floats: their squares overflow."""
+ROUNDING = (1e-6, 1e-14)
+"""What is lost when positions are moved to a frame, as a share of their size: in 32-bit numbers, and in 64-bit ones."""
 
 
-@dataclasses.dataclass(frozen=True)
-class DesignMatrix:
+@dataclasses.dataclass(frozen=True, eq=False)
+class DesignMatrix(ByContent):
     """One candidate rule's view of an experience of n transitions and R object rows.
 
     x (n, D) inputs; y, spread (n, S, Q) mean and variance of each output slot's target over its members; size (n, S)
@@ -66,17 +70,25 @@ def action_poses(data: Experience, action: str) -> FramePose | None:
     if template.frame is None:
         return None
     roles = data.values[data.offsets[:-1, None] + data.objects[:, : len(template.objects)]]
-    return data.domain.poses(template, roles, data.parameters)
+    with precision(double=data.double):
+        return data.domain.poses(template, roles, data.parameters)
 
 
-def observe_rows(data: Experience, action: str, framed: bool, mirror: bool = False) -> ObservedRows:
-    """The experience as a rule's predictor sees it: in the world, in the action's frame, or in the frame's mirror."""
+def observe_rows(
+    data: Experience, action: str, framed: bool, mirror: bool = False, origins: Observed | None = None
+) -> ObservedRows:
+    """The experience as a rule's predictor sees it: in the world, in the action's frame, or in the frame's mirror.
+
+    What is not in the frame is counted from `origins`.
+    """
     domain, template = data.domain, data.domain.action(action)
     pose = action_poses(data, action) if framed else None
     raw = Observed(data.values.astype(np.float64), data.parameters.astype(np.float64))
     after = data.next_values[:, list(domain.dynamic)].astype(np.float64)
     owner = data.owner
-    seen = observe(domain, action, raw, pose, owner=owner, mirror=mirror)
+    seen = observe(domain, action, raw, pose, owner=owner, mirror=mirror, origins=origins)
+    if origins is not None:
+        after = after - origins.values[list(domain.dynamic)]
     if pose is None or template.frame is None:
         return ObservedRows(seen, after)
     outputs = template.frame.columns(domain.dynamic_names)
@@ -84,14 +96,15 @@ def observe_rows(data: Experience, action: str, framed: bool, mirror: bool = Fal
     places = template.frame.columns(domain.property_names).positions
     points = template.frame.columns(template.parameters).positions
     size = max(float(np.abs(part).max(initial=0.0)) for part in (raw.values[:, sum(places, ())], pose.origin))
-    seen = Observed(_cleaned(seen.values, places, size), _cleaned(seen.parameters, points, size))
+    rounding = ROUNDING[data.double] * size
+    seen = Observed(_cleaned(seen.values, places, rounding), _cleaned(seen.parameters, points, rounding))
     return ObservedRows(seen, mirrored(after, outputs) if mirror else after)
 
 
-def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], size: float) -> np.ndarray:
+def _cleaned(values: np.ndarray, columns: tuple[tuple[int, ...], ...], rounding: float) -> np.ndarray:
     """Coordinates that are 0 in the frame but for rounding become 0: noise must not be scaled up into an input."""
     for column in sum(columns, ()):
-        values[:, column] = np.where(np.abs(values[:, column]) < 1e-6 * size, 0.0, values[:, column])
+        values[:, column] = np.where(np.abs(values[:, column]) < rounding, 0.0, values[:, column])
     return values
 
 
@@ -127,7 +140,8 @@ class Dataset:
     @functools.cached_property
     def rows(self) -> ObservedRows:
         """Values, next values and parameters in the predictor's coordinates."""
-        return observe_rows(self.experience, self.action, self.features.framed, self.mirror)
+        origins = origins_of(self.experience.domain, self.action, self.features)
+        return observe_rows(self.experience, self.action, self.features.framed, self.mirror, origins)
 
     @functools.cached_property
     def reflection(self) -> Dataset | None:
@@ -153,6 +167,14 @@ class Dataset:
         """The entries of x of a rule with this list."""
         return Layout(self.experience.domain, self.action, gamma, self.feature_spec(gamma))
 
+    def entries(self, gamma: Shell) -> np.ndarray:
+        """All that a rule with this list could see, what it drops included, (n, E)."""
+        return self.layout(gamma).entries(self.rows.before, self._slots(gamma))
+
+    def _slots(self, gamma: Shell) -> ExperienceSlots:
+        starts = self.experience.offsets[:-1]
+        return ExperienceSlots(starts[:, None] + self.experience.objects, self.bindings.masks(gamma), starts)
+
     def matrix(self, gamma: Shell, delta: Shell) -> DesignMatrix:
         """x, y and who is held, for the rule with these lists."""
         inputs, outputs, x, y, spread = self._parts(gamma, delta)
@@ -175,12 +197,10 @@ class Dataset:
 
     def _parts(self, gamma: Shell, delta: Shell) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Masks of the input and output slots, x, and mean and variance of the targets."""
-        data, inputs = self.experience, self.bindings.masks(gamma)
-        outputs = inputs if delta == gamma else self.bindings.masks(delta)
-        starts = data.offsets[:-1]
-        slots = ExperienceSlots(starts[:, None] + data.objects, inputs, starts)
+        slots = self._slots(gamma)
+        outputs = slots.masks if delta == gamma else self.bindings.masks(delta)
         x = self.layout(gamma).features(self.rows.before, slots)
-        return inputs, outputs, x, *self._targets(outputs)
+        return slots.masks, outputs, x, *self._targets(outputs)
 
     def _targets(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the targets over the members of each slot, (n, S, Q) each."""

@@ -19,6 +19,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from spare.content import ByContent
 from spare.errors import FitError, UsageError
 from spare.language.references import Shell
 from spare.learning.clusters import features, memberships
@@ -32,8 +33,8 @@ from spare.learning.train import Fitted, Pair, Plan, fit_jobs
 NEGLIGIBLE = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
-class Iteration:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Iteration(ByContent):
     """After one M- and E-step: memberships (n, K), each rule's shell weights, likelihood, and what was flagged.
 
     log_likelihood: mean over samples of log sum_j share_j p(s' | s, a; T_j); change: mean absolute change of z.

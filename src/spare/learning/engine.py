@@ -23,9 +23,9 @@ from jaxtyping import Array, Float
 
 from spare.language.kinds import Leaf, Normal, by_leaf
 from spare.learning.presets import Phase, Training
-from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
 from spare.model.predictors import Network, bounded_variance
+from spare.programs import PROGRAMS
 
 
 class Capacity(NamedTuple):
@@ -91,6 +91,8 @@ class Moments(NamedTuple):
 def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: Any = 0.0) -> tuple[Any, Moments]:
     """w - rate (m^ / (sqrt(v^) + 1e-7) + decay w): Adam as the paper's framework had it, or AdamW.
 
+    `decay` is one number, or one for each array of the network.
+
     Optax divides each number three times; with the bias corrections moved into two scalars once is enough, and these
     networks are so small that divisions show: training takes a tenth less. A test compares the two.
     """
@@ -99,12 +101,15 @@ def adam(net: Any, gradients: Any, state: Moments, rate: Any, decay: Any = 0.0) 
     second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, state.second, gradients)
     root = jnp.sqrt(1.0 - 0.999 ** count.astype(jnp.result_type(float)))
     scale, small = rate * root / (1.0 - 0.9 ** count.astype(jnp.result_type(float))), 1e-7 * root
-    keep = 1.0 if isinstance(decay, float) and decay == 0 else 1.0 - rate * decay
+    none = isinstance(decay, float) and decay == 0
+    alike = jax.tree.structure(decay) == jax.tree.structure(net)
+    decays = decay if alike else jax.tree.map(lambda _: decay, net)
 
-    def moved(w: Array, m: Array, v: Array) -> Array:
+    def moved(w: Array, m: Array, v: Array, less: Any) -> Array:
+        keep = 1.0 if none else 1.0 - rate * less
         return (keep * w - scale * m / (jnp.sqrt(v) + small)).astype(w.dtype)
 
-    net = jax.tree.map(moved, net, first, second)
+    net = jax.tree.map(moved, net, first, second, decays)
     return net, Moments(count, first, second)
 
 

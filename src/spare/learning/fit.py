@@ -5,44 +5,51 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from spare.data.experience import Experience
-from spare.errors import FitError, UsageError
-from spare.language.domain import Domain
+from spare.arguments import check_kind, check_seed, check_whole, described
+from spare.content import ByContent
+from spare.data.experience import Experience, expect_experience
+from spare.data.precision import origins, spacing
+from spare.errors import FitError, UsageError, one_of
+from spare.forks import check_threads
+from spare.language.domain import Domain, expect_domain
 from spare.learning.bindings import Bindings
 from spare.learning.cache import TrainingCache
 from spare.learning.dataset import Dataset
 from spare.learning.families import find_family
 from spare.learning.folds import fold_masks, split_weights
+from spare.learning.general.learn import GeneralResult, Learning, learn
+from spare.learning.general.notes import failures
 from spare.learning.history import SearchResult
 from spare.learning.many import ManyResult, better_by_test, learn_rules
 from spare.learning.mixing import Mixing
 from spare.learning.noise import default_variance
-from spare.learning.presets import Preset, Training, find_preset
+from spare.learning.presets import Heads, Preset, Search, Training, find_preset
 from spare.learning.problems import capacity_for
 from spare.learning.search import GreedySearch
 from spare.learning.train import Plan
 from spare.model.model import Model
 from spare.model.spec import FeatureSpec
 
+Settings = TypeVar("Settings", Search, Heads)
 MOST_RULES = 6
 JUDGES = 3
 """How many networks, at least, judge inputs and targets; each holds out other samples."""
 
 
-@dataclasses.dataclass(frozen=True)
-class FitResult:
+@dataclasses.dataclass(frozen=True, eq=False)
+class FitResult(ByContent):
     """What learning gives back: the model, how it was found, and what a user should know about it.
 
-    `history` has one `SearchResult` (one rule) or `ManyResult` (several) per action template that occurs; `notes`
-    are sentences for people.
+    `history` has one `GeneralResult` (a rule with heads), `SearchResult` (one of the paper's rules) or `ManyResult`
+    (several) per action template that occurs; `notes` are sentences for people, failures to learn first.
     """
 
     model: Model
-    history: tuple[SearchResult | ManyResult, ...]
+    history: tuple[SearchResult | ManyResult | GeneralResult, ...]
     preset: Preset
     seed: int
     notes: tuple[str, ...]
@@ -66,26 +73,77 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     more about how, `"auto"` lets held-out likelihood decide). Further keywords override the preset's search
     settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
     """
-    if seed < 0 or (threads is not None and threads < 1):
-        raise UsageError(f"seed must be 0 or more and threads 1 or more, got seed {seed} and threads {threads}")
+    check_threads()
+    seed = check_seed(seed)
+    threads = None if threads is None else check_whole("threads", threads, 1)
+    if listener is not None and not callable(listener):
+        raise UsageError(f"listener: expected a function of an action's name, got {described(listener)}")
+    if cache is not None:
+        check_kind("cache", cache, TrainingCache, "open one with spare.learning.cache.open_run, or leave it out")
+    expect_domain(domain)
+    expect_experience(experience)
     chosen = find_preset(preset)
     for training in (chosen.training, chosen.last):
         find_family(training.family)
-    chosen = dataclasses.replace(chosen, search=dataclasses.replace(chosen.search, **search))
+    domain.check_unchanged()
     data, notes = prepare(domain, experience)
     domain = data.domain
+    heads = chosen.heads
+    if heads is not None and (reason := _not_for_heads(data, rules)):
+        heads, notes = None, [f"rules with heads are not learned here, because {reason}", *notes]
+    if heads is not None:
+        heads = _overridden(heads, search)
+        found = learn(data, Learning(heads, seed, threads, cache, listener))
+        default = default_variance(data, np.ones(len(data.values), bool), data.weights)
+        facts = provenance(chosen, seed, data, ())
+        model = Model(domain, [one.rule for one in found], default, facts)
+        told = (*failures(found), *notes, *_missing(data))
+        return FitResult(model, tuple(found), dataclasses.replace(chosen, heads=heads), seed, told)
+    chosen = dataclasses.replace(chosen, search=_overridden(chosen.search, search))
     task = Task(chosen, seed, threads, cache)
     results: list[SearchResult | ManyResult] = []
     for index, action in enumerate(domain.actions):
         rows = np.flatnonzero(data.action == index)
         if not len(rows):
-            notes.append(f"action {action.name!r} never occurs: no rule was learned for it")
             continue
         view = listener(action.name) if listener else None
         results.append(task.learn(data[rows], action.name, rules, view))
+    notes += _missing(data)
     learned = [rule for result in results for rule in result.model.rules]
     facts = provenance(chosen, seed, data, results)
     return FitResult(Model(domain, learned, _default(data, results), facts), tuple(results), chosen, seed, tuple(notes))
+
+
+def _not_for_heads(data: Experience, rules: int | Mixing | Literal["auto"]) -> str:
+    """Why rules with heads cannot be learned from these data, or nothing."""
+    if rules not in (1, "auto"):
+        return "several rules for one action were asked for"
+    if not all(leaf.shifts for leaf in data.domain.leaves):
+        return "some property is not a number or an angle"
+    return "some numbers need 64 bits" if data.double else ""
+
+
+def _missing(data: Experience) -> list[str]:
+    """A note on every action that never occurs."""
+    seen = {*np.unique(data.action).tolist()}
+    names = [action.name for index, action in enumerate(data.domain.actions) if index not in seen]
+    return [f"action {name!r} never occurs: no rule was learned for it" for name in names]
+
+
+def _overridden(chosen: Settings, settings: dict[str, Any]) -> Settings:
+    """Settings with some replaced; what `fit` does not know is named, with what comes near it."""
+    known = [field.name for field in dataclasses.fields(chosen)]
+    trained = [field.name for field in dataclasses.fields(Training)]
+    for name in settings:
+        if name in trained and name not in known:
+            raise UsageError(
+                f"fit: {name!r} is a setting of training: make a preset of your own, spare.Preset('mine', "
+                f"spare.Training({name}=...)), and pass preset=..."
+            )
+        if name not in known:
+            own = ("seed", "preset", "rules", "threads", "listener", "cache")
+            raise UsageError(f"fit: {one_of('keyword', name, (*own, *known))}")
+    return dataclasses.replace(chosen, **settings)
 
 
 def provenance(
@@ -124,11 +182,12 @@ def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[st
         if np.ptp(seen) == 0:
             notes.append(f"property {prop.name!r} is constant ({seen[0]:g}) in these data")
         resolution = data.domain.properties[column].resolution
-        step = float(np.spacing(np.abs(seen).max()))
+        step = spacing(seen, seen.dtype.type)
         if not prop.static and resolution is not None and step > resolution:
+            advice = "subtract an offset" if data.double else "give it in 64-bit numbers"
             notes.append(
-                f"property {prop.name!r} reaches {np.abs(seen).max():.3g}, where 32-bit numbers are {step:.2g} apart, "
-                f"more than its resolution {resolution:g}; subtract an offset, or raise the resolution"
+                f"property {prop.name!r} reaches {np.abs(seen).max():.3g}, where {8 * seen.itemsize}-bit numbers are "
+                f"{step:.2g} apart, more than its resolution {resolution:g}; {advice}, or raise the resolution"
             )
     return data, notes
 
@@ -136,7 +195,8 @@ def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[st
 def make_dataset(data: Experience, action: str, chosen: Preset) -> Dataset:
     """The dataset of one action's transitions under a preset."""
     framed = chosen.framed and data.domain.action(action).frame is not None
-    features = FeatureSpec(chosen.input_names(data.domain), framed)
+    zeros = origins(data.domain, data.numbers, data.domain.action_index(action))
+    features = FeatureSpec(chosen.input_names(data.domain), framed, origins=zeros)
     return Dataset(Bindings(data, action), features, data.domain.targets(chosen.targets == "change"))
 
 

@@ -10,14 +10,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from spare.content import ByContent
 from spare.language.domain import Domain
 from spare.language.references import Shell
 from spare.learning.train import Fitted
 from spare.model.model import Model
 
 
-@dataclasses.dataclass(frozen=True)
-class Explored:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Explored(ByContent):
     """One pair of lists that the search looked at.
 
     loss, train_loss: mean -log p in nats per transition on validation and training samples; default_deviation (Q,):
@@ -39,8 +40,8 @@ class Explored:
         return not self.note
 
 
-@dataclasses.dataclass(frozen=True)
-class Round:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Round(ByContent):
     """One round: what was explored, its best, whether that was kept, and the paired test against the round before."""
 
     explored: tuple[Explored, ...]
@@ -49,7 +50,11 @@ class Round:
     improvement: float
     p_value: float
     seconds: float
-    build: Callable[[], Model] | None
+    build: Callable[[], Model] | None = dataclasses.field(compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to other processes: the model itself, in place of the search that could make it."""
+        return {**vars(self), "build": None, "model": self.model}
 
     @functools.cached_property
     def model(self) -> Model | None:
@@ -57,8 +62,8 @@ class Round:
         return self.build() if self.build is not None else None
 
 
-@dataclasses.dataclass(frozen=True)
-class SearchResult:
+@dataclasses.dataclass(frozen=True, eq=False)
+class SearchResult(ByContent):
     """The lists found, the trained rule, and how the search went.
 
     fitted: the trained rule and the one with empty lists; rounds: round 0 has empty lists, then growth, pruning
@@ -116,7 +121,27 @@ class EMResult(Protocol):
         ...
 
 
-def describe_history(history: Iterable[SearchResult | EMResult], domain: Domain) -> list[dict[str, Any]]:
+@runtime_checkable
+class SlotsFound(Protocol):
+    """What the general learner found for one action: `general.learn.GeneralResult`."""
+
+    @property
+    def action(self) -> str:
+        """The action's name."""
+        ...
+
+    @property
+    def start(self) -> float:
+        """The loss before any slot had a head."""
+        ...
+
+    @property
+    def slot_rounds(self) -> Sequence[Any]:
+        """The rounds of the search for slots."""
+        ...
+
+
+def describe_history(history: Iterable[SearchResult | EMResult | SlotsFound], domain: Domain) -> list[dict[str, Any]]:
     """The searches of a fit as JSON values, one per action: `rounds` of candidates, or `iterations` of EM.
 
     A round has its move (start, grow, drop, replace), the best lists and their loss, whether they were kept, the gain
@@ -126,7 +151,9 @@ def describe_history(history: Iterable[SearchResult | EMResult], domain: Domain)
     found = []
     for one in history:
         roles = domain.action(one.action).objects
-        if isinstance(one, SearchResult):
+        if isinstance(one, SlotsFound):
+            found.append(_describe_slots(one, roles))
+        elif isinstance(one, SearchResult):
             rounds = [_describe_round(round_, previous, roles) for previous, round_ in _with_previous(one.rounds)]
             ended = {"found": one.best.gamma.show(roles), "ended": _ended(one.rounds)}
             found.append({"action": one.action, "rounds": rounds, **ended})
@@ -134,6 +161,51 @@ def describe_history(history: Iterable[SearchResult | EMResult], domain: Domain)
             steps = [_describe_step(step, roles) for step in one.history]
             found.append({"action": one.action, "iterations": steps})
     return found
+
+
+def _describe_slots(one: SlotsFound, roles: tuple[str, ...]) -> dict[str, Any]:
+    """Rounds in the same form: the loss of a list is that before it less what its last slot gains."""
+    loss, shown = one.start, "-"
+    blank = {"delta": "", "train_loss": None, "default_deviation": [], "applies": 1.0, "skipped": None}
+    start = {"gamma": shown, "loss": _number(loss), **blank, "delta": shown}
+    rounds: list[dict[str, Any]] = [_slot_round("start", shown, loss, True, [start])]
+    for done in one.slot_rounds:
+        tried = []
+        for candidate in done.tried:
+            text = candidate.shell.show(roles)
+            tried.append({"gamma": text, "loss": _number(loss - candidate.gain), **blank, "delta": text})
+        which = (
+            done.kept
+            if done.kept is not None
+            else max(range(len(tried)), key=lambda k: done.tried[k].gain, default=None)
+        )
+        if which is None:
+            continue
+        best = done.tried[which]
+        text, kept = best.shell.show(roles), done.kept is not None
+        one_round = _slot_round("grow", text, loss - best.gain, kept, tried)
+        test = {"gain": _number(best.gain), "p_value": _number(best.p_value), "seconds": round(done.seconds, 2)}
+        rounds.append(one_round | test)
+        if kept:
+            loss, shown = loss - best.gain, text
+    ended = "no further reference points at objects whose changes it helps to predict"
+    return {"action": one.action, "rounds": rounds, "found": shown, "ended": ended}
+
+
+def _slot_round(move: str, best: str, loss: float, kept: bool, tried: list[dict[str, Any]]) -> dict[str, Any]:
+    """A round without its test and its time."""
+    return {
+        "move": move,
+        "best": best,
+        "changes": best,
+        "loss": _number(loss),
+        "default_deviation": [],
+        "kept": kept,
+        "gain": 0.0,
+        "p_value": 0.0,
+        "seconds": 0.0,
+        "explored": tried,
+    }
 
 
 def _with_previous(rounds: Sequence[Round]) -> list[tuple[int | None, Round]]:

@@ -10,9 +10,9 @@ from spare.data.scene import round_up
 from spare.learning.dataset import Dataset, DesignMatrix
 from spare.learning.noise import changes
 from spare.learning.problems import Scaling
-from spare.learning.programs import PROGRAMS
 from spare.model.distributions import Components
 from spare.model.noise import DefaultNoise
+from spare.programs import PROGRAMS
 
 
 class Outputs(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spare.content import ByContent
 from spare.data.experience import Experience
 from spare.errors import FitError
 from spare.language.references import Shell
@@ -36,8 +37,8 @@ class RuleShare:
     typical: int
 
 
-@dataclasses.dataclass(frozen=True)
-class ManyResult:
+@dataclasses.dataclass(frozen=True, eq=False)
+class ManyResult(ByContent):
     """K rules learned together.
 
     model: one transition rule per distinct shell; memberships (n, K) of the samples that were learned from, merged as

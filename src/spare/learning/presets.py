@@ -1,6 +1,8 @@
-"""Named choices of training and search. `paper` is what the paper did; `default` is the best we know.
+"""Named choices of training and search; what differs between them is written down here and nowhere else.
 
-Both run through the same code; what differs is written down here and nowhere else.
+`paper` is what the paper did: one predictor for all slots, required pointers. `default` is the paper's rule with
+everything that was found to help it. `general` learns rules with heads: optional pointers, a head for each slot,
+outcomes, processes. `dense` is the same with one head for everyone and no references, as a yardstick.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import dataclasses
 import math
 from typing import Literal
 
+from spare.arguments import described, settings
 from spare.errors import DefinitionError, one_of
 from spare.language.domain import Domain
 from spare.model.predictors import ACTIVATIONS, may_skip
@@ -21,6 +24,7 @@ JUDGED = 150
 """How many samples a paired test should rest on."""
 
 
+@settings
 @dataclasses.dataclass(frozen=True)
 class Training:
     """LearnDist: a sequence of `phases`, Adam, minibatches, `members` networks in an ensemble.
@@ -93,6 +97,7 @@ class Training:
         return dataclasses.replace(self, phases=self.phases[-2:], epochs=max(1, self.epochs // 2))
 
 
+@settings
 @dataclasses.dataclass(frozen=True)
 class Search:
     """GreedySelect: how many references at most, when to stop, and what counts where a rule does not apply.
@@ -155,6 +160,51 @@ class Search:
 
 
 @dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How long and how a head is trained: residual networks of `hidden` layers, Adam with a cosine rate.
+
+    `beta` weighs each value's loss by variance^beta; every step takes rate x `decay` / rows of each weight away.
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64)
+    steps: int = 1000
+    batch: int = 48
+    rate: float = 4e-3
+    beta: float = 0.25
+    decay: float = 50.0
+    check_every: int = 50
+
+
+@settings
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """How rules with heads are learned (see `learning/general`).
+
+    `search`, `final`  how heads are trained while they are chosen, and in the end
+    `alpha`            level of the paired test that every choice must pass
+    `max_references`   how many slots get a head, at most
+    `validation`       share of the transitions that a fold holds out
+    `members`          networks in the ensemble
+    `dense`            one head for everyone, no references: the yardstick
+    """
+
+    search: Schedule = Schedule()
+    final: Schedule = Schedule(steps=2000)
+    alpha: float = 0.01
+    max_references: int = 4
+    validation: float = 0.15
+    members: int = 5
+    dense: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_references < 0:
+            raise DefinitionError(f"max_references must be 0 or more, got {self.max_references}")
+        if not 0 < self.validation < 1 or not 0 < self.alpha < 1 or self.members < 1:
+            raise DefinitionError("heads: validation and alpha are shares between 0 and 1, members is 1 or more")
+
+
+@settings
+@dataclasses.dataclass(frozen=True)
 class Preset:
     """One way of learning: training, search, and which properties enter x and how they are predicted.
 
@@ -163,6 +213,7 @@ class Preset:
     `inputs`   dynamic: only properties that can change (positions, in the paper); all: static ones too
     `targets`  absolute: new values; change: differences
     `framed`   use the action's frame, where it has one: positions in it, mirrored data where it says so
+    `heads`    learn rules with heads, by these settings; None: one predictor for all slots of a rule, as in the paper
     """
 
     name: str
@@ -172,6 +223,7 @@ class Preset:
     targets: Literal["absolute", "change"] = "absolute"
     framed: bool = True
     final: Training | None = None
+    heads: Heads | None = None
 
     def __post_init__(self) -> None:
         for value, names in ((self.inputs, ("dynamic", "all")), (self.targets, ("absolute", "change"))):
@@ -236,12 +288,16 @@ PRESETS = {
         ),
     ),
 }
+PRESETS["general"] = dataclasses.replace(PRESETS["default"], name="general", heads=Heads())
+PRESETS["dense"] = dataclasses.replace(PRESETS["default"], name="dense", heads=Heads(dense=True))
 
 
 def find_preset(name: str | Preset) -> Preset:
     """The preset of that name; a `Preset` stays as it is."""
     if isinstance(name, Preset):
         return name
+    if not isinstance(name, str):
+        raise DefinitionError(f"preset: expected 'default', 'paper' or a spare.Preset, got {described(name)}")
     if name not in PRESETS:
         raise DefinitionError(one_of("preset", name, PRESETS))
     return PRESETS[name]

@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 
+from spare.content import ByContent
 from spare.data.scene import round_up
 from spare.language.domain import Domain
 from spare.language.references import Shell
@@ -18,8 +19,8 @@ from spare.learning.engine import Capacity, Problem, Rows
 SMALLEST_SCALE = 1e-6
 
 
-@dataclasses.dataclass(frozen=True)
-class Scaling:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scaling(ByContent):
     """x = mean + scale * normalised x, and the same for y: taken from weighted training rows in float64."""
 
     x_mean: np.ndarray

@@ -58,7 +58,7 @@ def ridge_losses(dataset: Dataset, matrix: DesignMatrix, training: np.ndarray, *
         return losses
     weight = training[rows] / training[rows].mean()
     y = matrix.y[rows].reshape(len(rows), -1)
-    left = left_out(_features(matrix.x[rows]), y, weight).reshape(matrix.y[rows].shape)
+    left = left_out(random_features(matrix.x[rows]), y, weight).reshape(matrix.y[rows].shape)
     squares = np.square(left) + matrix.spread[rows]
     share = _shares(dataset, matrix)[rows][:, :, None]
     total = np.maximum((weight[:, None, None] * share).sum(axis=0), 1e-9)
@@ -69,7 +69,7 @@ def ridge_losses(dataset: Dataset, matrix: DesignMatrix, training: np.ndarray, *
     return losses
 
 
-def _features(x: np.ndarray) -> np.ndarray:
+def random_features(x: np.ndarray) -> np.ndarray:
     """1, normalised x, and cosines of random projections of it; the same ones whenever x has as many entries."""
     spread = x.std(axis=0)
     normal = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)

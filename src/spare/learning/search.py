@@ -154,7 +154,7 @@ class GreedySearch:
         yield from self._gamma(pair)
         yield from self._delta(pair)
         for pointer in self._pointers(pair[0]):
-            if max(pointer.arguments) < pair[1].slots and len(pair[1]) < self.preset.search.max_references:
+            if max(pointer.arguments, default=0) < pair[1].slots and len(pair[1]) < self.preset.search.max_references:
                 yield pair[0].extend(pointer), pair[1].extend(pointer)
 
     # -- the climb ----------------------------------------------------------------------------------------------

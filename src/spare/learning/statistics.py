@@ -28,6 +28,8 @@ def paired_improvement(before: np.ndarray, after: np.ndarray, weights: np.ndarra
     sample counted twice does not become two independent ones.
     """
     used = weights > 0
+    if not used.any():
+        return Improvement(0.0, 1.0)
     gain, share = before[used] - after[used], weights[used] / weights[used].sum()
     mean = float(share @ gain)
     size = 1.0 / float(share @ share)

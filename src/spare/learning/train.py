@@ -16,32 +16,39 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from spare.content import ByContent
 from spare.errors import FitError
 from spare.language.references import Shell
+from spare.language.traces import code_digest
 from spare.learning.cache import Kept, TrainingCache
 from spare.learning.copula import fit_copula
 from spare.learning.dataset import Dataset, DesignMatrix
 from spare.learning.engine import Capacity, Problem, Recipe
+from spare.learning.familiar import learn_familiar
 from spare.learning.families import Family, find_family
 from spare.learning.likelihood import Judges, Outputs, log_values, row_components
 from spare.learning.noise import default_variance, fit_noise
 from spare.learning.presets import Preset, Training
 from spare.learning.problems import Scaling, padded_problem, take_scale, with_reflection
 from spare.learning.threads import in_parallel
+from spare.learning.versions import arithmetic, versions
 from spare.model.copula import OneFactorCopula
+from spare.model.familiar import disagreement
 from spare.model.noise import DefaultNoise
 from spare.model.predictors import PREDICTORS, AbstractPredictor, predictor_name
 from spare.model.rule import Rule
 
 
-@dataclasses.dataclass(frozen=True)
-class Fitted:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fitted(ByContent):
     """One trained rule and what it says about every transition it was shown.
 
     predicted, unpredicted (n, Q): log p(s' | s, a; T) in nats, summed over the objects that the rule predicts and over
     the others; NaN where it does not apply. Samples that some members were not trained on are judged by those alone.
     The copula is learned where it was asked for, and is not in these densities. `variance` (Q,) is the paper's v, with
-    outliers or without: how far what the rule leaves out moves.
+    outliers or without: how far what the rule leaves out moves. `doubts` (n,) is how far the members disagree about
+    each transition (see `model/familiar.py`), None if there is one member; `seen`, `held_out` (n,) are the samples it
+    was learned from, and those among them that some members were not trained on.
     """
 
     matrix: DesignMatrix
@@ -51,7 +58,10 @@ class Fitted:
     variance: np.ndarray
     predicted: np.ndarray
     unpredicted: np.ndarray
-    copula: OneFactorCopula | None = None
+    copula: OneFactorCopula | None
+    doubts: np.ndarray | None
+    seen: np.ndarray
+    held_out: np.ndarray
 
     @property
     def log_prob(self) -> np.ndarray:
@@ -61,11 +71,13 @@ class Fitted:
     def rule(self, dataset: Dataset) -> Rule:
         """The trained rule."""
         spec = dataset.spec(self.matrix.gamma, self.matrix.delta)
-        return Rule(dataset.experience.domain, spec, self.predictor, self.noise, self.copula)
+        familiar = learn_familiar(dataset, self.matrix.gamma, self.seen, self.doubts, self.held_out)
+        return Rule(dataset.experience.domain, spec, self.predictor, self.noise, self.copula, familiar)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that was learned as named arrays, for the cache."""
         parts = {name: getattr(self, name) for name in ("variance", "predicted", "unpredicted")}
+        parts |= {} if self.doubts is None else {"doubts": self.doubts}
         parts |= {f"noise.{name}": part for name, part in self.noise._asdict().items() if part is not None}
         parts |= {f"copula.{name}": part for name, part in (self.copula._asdict() if self.copula else {}).items()}
         parts |= {f"scaling.{name}": part for name, part in dataclasses.asdict(self.scaling).items()}
@@ -145,31 +157,40 @@ def _remembered(dataset: Dataset, matrix: DesignMatrix, plan: Plan, threads: int
     """Train, unless an earlier run already finished exactly this training."""
     if plan.cache is None:
         return _fit_one(dataset, matrix, plan, threads)
-    key = _key(dataset, matrix, plan)
+    key = training_key(dataset, matrix, plan)
     found = plan.cache.get(key)
     if found is not None:
-        return _revived(found, matrix)
+        return _revived(found, matrix, plan)
     fitted = _fit_one(dataset, matrix, plan, threads)
     description = {**fitted.predictor.describe(), "kind": predictor_name(fitted.predictor)}
     plan.cache.put(key, Kept(fitted.arrays(), description))
     return fitted
 
 
-def _key(dataset: Dataset, matrix: DesignMatrix, plan: Plan) -> str:
-    """Everything that the result of a training depends on, as 32 hex digits."""
+def training_key(dataset: Dataset, matrix: DesignMatrix, plan: Plan) -> str:
+    """Everything that the result of a training depends on, as 32 hex digits.
+
+    Settings, versions and code; the domain with its resolutions and what its formulas, frames and kinds compute; all
+    numbers of the experience and of the matrix, weights, folds, and where it starts from.
+    """
+    domain, family = dataset.experience.domain, find_family(plan.preset.training.family)
     spec = dataset.spec(matrix.gamma, matrix.delta)
-    text = repr((plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, spec))
-    digest = hashlib.sha256(text.encode())
-    digest.update(dataset.experience.fingerprint.encode())
+    settings = (plan.preset, plan.capacity, plan.seed, plan.bystanders, plan.effort, spec, dataset.mirror)
+    made_by = (versions(), arithmetic(), code_digest(type(family)))
+    digest = hashlib.sha256(repr((settings, made_by, domain.digest, dataset.experience.fingerprint)).encode())
     warm = plan.warm.get((matrix.gamma, matrix.delta))
-    folds = () if plan.folds is None else (plan.folds,)
-    numbers = (matrix.x, matrix.y, matrix.spread, matrix.applies, matrix.outputs, dataset.experience.domain.resolutions)
-    for part in (*numbers, plan.training, plan.validation, *folds, *(warm.arrays().values() if warm else ())):
-        digest.update(np.ascontiguousarray(part).tobytes())
+    numbers = {name: getattr(matrix, name) for name in ("x", "y", "spread", "size", "applies", "outputs")}
+    numbers |= {"training": plan.training, "validation": plan.validation}
+    numbers |= {} if plan.folds is None else {"folds": plan.folds}
+    numbers |= {f"warm.{name}": part for name, part in warm.arrays().items()} if warm else {}
+    for name, part in numbers.items():
+        array = np.ascontiguousarray(part)
+        digest.update(f"{name} {array.dtype} {array.shape}\x00".encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()[:32]
 
 
-def _revived(found: Kept, matrix: DesignMatrix) -> Fitted:
+def _revived(found: Kept, matrix: DesignMatrix, plan: Plan) -> Fitted:
     """A trained rule from what the cache has kept of it."""
     arrays, description = found.arrays, found.description
 
@@ -186,7 +207,25 @@ def _revived(found: Kept, matrix: DesignMatrix) -> Fitted:
         arrays["predicted"],
         arrays["unpredicted"],
         OneFactorCopula(**copula) if copula else None,
+        arrays.get("doubts"),
+        *_samples(matrix, plan),
     )
+
+
+def _samples(matrix: DesignMatrix, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """(learned from, held out from some member), (n,) bool each."""
+    seen = matrix.applies & ((plan.training > 0) | (plan.validation > 0))
+    return seen, seen & (plan.validation > 0 if plan.folds is None else plan.folds.any(axis=0))
+
+
+def _doubts(outputs: Outputs, scaling: Scaling, dataset: Dataset, matrix: DesignMatrix) -> np.ndarray | None:
+    """How far the members disagree about each transition, (n,)."""
+    if len(outputs.mean) < 2:
+        return None
+    n, slots, _ = matrix.y.shape
+    mean, variance = (np.asarray(part[:, :n, :slots], np.float64) for part in outputs)
+    location, spread = scaling.y_mean + scaling.y_scale * mean, np.square(scaling.y_scale) * variance
+    return disagreement(location, spread, dataset.experience.domain.leaves)
 
 
 def _digest(pair: Pair) -> int:
@@ -224,7 +263,9 @@ def _fit_one(dataset: Dataset, matrix: DesignMatrix, plan: Plan, threads: int | 
     predictor = trainer.family.predictor(members, scaling)
     plain = noise.outlier_share is None
     variance = noise.variance if plain else default_variance(data, still, weights, bystanders)
-    return Fitted(matrix, predictor, scaling, noise, variance, predicted, unpredicted, copula)
+    doubts = _doubts(outputs, scaling, dataset, matrix)
+    samples = _samples(matrix, plan)
+    return Fitted(matrix, predictor, scaling, noise, variance, predicted, unpredicted, copula, doubts, *samples)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What is predicted: rules, their distributions, models, and what they say in words."""

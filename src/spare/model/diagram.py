@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator
 
 from spare.language.references import Shell
+from spare.model.headrule import HeadRule
 from spare.model.model import Model
 from spare.model.rule import Rule
 
@@ -27,7 +28,7 @@ def mermaid(model: Model) -> str:
     return "\n".join(lines)
 
 
-def _shells(rule: Rule) -> Iterator[tuple[str, str, Shell]]:
+def _shells(rule: Rule | HeadRule) -> Iterator[tuple[str, str, Shell]]:
     if rule.gamma == rule.delta:
         yield "s", "", rule.gamma
     else:
@@ -35,14 +36,14 @@ def _shells(rule: Rule) -> Iterator[tuple[str, str, Shell]]:
         yield "d", " (changed)", rule.delta
 
 
-def _nodes(rule: Rule) -> Iterator[tuple[str, str, str]]:
+def _nodes(rule: Rule | HeadRule) -> Iterator[tuple[str, str, str]]:
     roles = rule.domain.action(rule.action).objects
     for tag, note, shell in _shells(rule):
         for name in shell.slot_names(roles):
             yield name, tag, f"{name}{note}"
 
 
-def _edges(rule: Rule) -> Iterator[tuple[str, str, str, str]]:
+def _edges(rule: Rule | HeadRule) -> Iterator[tuple[str, str, str, str]]:
     roles = rule.domain.action(rule.action).objects
     for tag, _, shell in _shells(rule):
         names = shell.slot_names(roles)
@@ -74,7 +75,7 @@ def svg(model: Model) -> str:
     return "\n".join([head, style, *parts, "</svg>"])
 
 
-def _rule(rule: Rule, k: int, y: int) -> tuple[list[str], tuple[int, int]]:
+def _rule(rule: Rule | HeadRule, k: int, y: int) -> tuple[list[str], tuple[int, int]]:
     roles = rule.domain.action(rule.action).objects
     title = html.escape(f"rule {k + 1}: {rule.action}({', '.join(roles)})")
     parts, right = [f'<text x="{_EDGE}" y="{y + 12}" font-weight="600">{title}</text>'], 0
@@ -92,7 +93,7 @@ def _shell(shell: Shell, roles: tuple[str, ...], top: int) -> tuple[list[str], t
     names = shell.slot_names(roles)
     depth = [0] * shell.roles
     for pointer in shell:
-        depth.append(1 + max(depth[slot] for slot in pointer.arguments))
+        depth.append(1 + max((depth[slot] for slot in pointer.arguments), default=0))
     filled: dict[int, int] = {}
     place = []
     for level in depth:

@@ -155,8 +155,9 @@ class Components(eqx.Module):
 class RuleDistribution(eqx.Module):
     """p(s' | s, a; T) of one scene with N objects and Q properties that can change, as if the rule applied.
 
-    `values` (N, Q) are the values before, in the world; `components` are in the predictor's coordinates; `x` is what
-    the predictor saw; `outputs` (S, N) who is in each output slot.
+    `values` (N, Q) are the values before, in the world; `components` are in the predictor's coordinates, the frame's or
+    the world's, counted from `origin`; `x` is what the predictor saw, `entries` that and what the rule drops; `doubt`
+    is how far members disagree; `outputs` (S, N) who is in each output slot.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -165,16 +166,21 @@ class RuleDistribution(eqx.Module):
     valid: Bool[Array, " N"]
     values: Float[Array, "N Q"]
     x: Float[Array, " D"]
+    entries: Float[Array, " E"]
+    doubt: Float[Array, ""]
     pose: FramePose | None
+    origin: Float[Array, " Q"] | None
     components: Components
     noise: DefaultNoise
     copula: OneFactorCopula | None
     outputs: Bool[Array, "S N"]
 
     def _inside(self, values: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        values = values if self.origin is None else values - self.origin
         return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)
 
     def _outside(self, values: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        values = values if self.origin is None else values + self.origin
         return values if self.pose is None or self.columns is None else from_frame(values, self.columns, self.pose)
 
     def _variances(self, variances: Float[Array, "N Q"]) -> Float[Array, "N Q"]:

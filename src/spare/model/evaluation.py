@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from spare.data.experience import Experience
+from spare.arguments import check_seed, check_whole
+from spare.content import ByContent
+from spare.data.experience import Experience, expect_experience
 from spare.errors import DataError
-from spare.model.model import TransitionModel
+from spare.model.model import TransitionModel, expect_model
 
 LEVELS = (0.5, 0.9, 0.95)
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation(ByContent):
     """Scores of a model on an experience; a value is one changeable property of one object.
 
     log_prob          mean log p(s' | s, a) in nats per transition
@@ -54,7 +56,9 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
 
     CRPS = E|X - y| - E|X - X'| / 2, with neighbouring draws as X and X'.
     """
-    if not len(experience):
+    expect_model(model)
+    seed, draws = check_seed(seed), check_whole("draws", draws, 2)
+    if not len(expect_experience(experience)):
         raise DataError("there are no transitions to evaluate on")
     data = experience.with_domain(model.domain)
     names, dynamic = model.domain.dynamic_names, list(model.domain.dynamic)
@@ -62,7 +66,7 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     log_prob = model.log_prob(data)
     values = getattr(model, "log_prob_values", None)
     per_moved = float(values(data)[moved].mean()) if values is not None and moved.any() else None
-    samples = np.stack([model.sample(data, seed + k)[:, dynamic] for k in range(draws)])
+    samples = np.stack([model.sample(data, (seed + k) % 2**64)[:, dynamic] for k in range(draws)])
     truth = data.next_values[:, dynamic].astype(np.float64)
     expected = getattr(model, "mean", None)
     mean = expected(data)[:, dynamic] if expected is not None else samples.mean(axis=0)

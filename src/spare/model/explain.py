@@ -8,21 +8,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spare.arguments import check_kind
+from spare.content import ByContent
+from spare.data.precision import digits
 from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
+from spare.model.familiar import Warned
+from spare.model.headrule import HeadRule
 from spare.model.noise import DefaultNoise
 from spare.model.rule import Rule
+from spare.model.words import describe_head_rule
 
 SHOWN = 12
 WIDE = 88
 
 
-@dataclasses.dataclass(frozen=True)
-class RuleAnswer:
+@dataclasses.dataclass(frozen=True, eq=False)
+class RuleAnswer(ByContent):
     """One rule's view of one action: does it apply, does it fire, whom it points at, what it would say."""
 
-    rule: Rule
+    rule: Rule | HeadRule
     applies: bool
     fires: bool
     inputs: np.ndarray
@@ -32,13 +38,17 @@ class RuleAnswer:
     std: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class Prediction:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prediction(ByContent):
     """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
 
     An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
     std² = aleatoric² + epistemic²: what would vary again and again, and what more data could tell. The epistemic part
     is the disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
+
+    `warnings` names each input that lies outside what the firing rules were learned from, in what range it was, and
+    members that disagree more than they did there: do not rely on such a prediction. Of states like the training data
+    about one in thirty gets one.
     """
 
     domain: Domain
@@ -48,6 +58,7 @@ class Prediction:
     std: np.ndarray
     rules: tuple[RuleAnswer, ...]
     epistemic: np.ndarray
+    warnings: tuple[Warned, ...] = ()
 
     @property
     def aleatoric(self) -> np.ndarray:
@@ -69,11 +80,13 @@ class Prediction:
         With `next_state` (objects in any order) what happened stands beside what was expected.
         """
         call = self.action
+        if next_state is not None:
+            check_kind("explain", next_state, State, "give the state that followed, or nothing", DataError)
         missing = [one for one in self.state.ids if next_state is not None and one not in next_state.ids]
         if missing:
             raise DataError(f"the next state lacks objects of the state: {_listing(missing)}")
         names = self.domain.action(call.action).parameters
-        given = ", ".join(f"{n}={v:.4g}" for n, v in zip(names, call.parameters, strict=True))
+        given = ", ".join(f"{n}={digits(v)}" for n, v in zip(names, call.parameters, strict=True))
         lines = [f"{call.action}({', '.join(map(str, call.objects))}{'; ' if given else ''}{given})"]
         firing = [(k, answer) for k, answer in enumerate(self.rules) if answer.fires]
         if not firing:
@@ -86,6 +99,10 @@ class Prediction:
                 *self._pointing(answer),
                 *self._inputs(answer),
             ]
+        if self.warnings:
+            lines.append("unlike the training data: do not rely on it")
+            lines += [f"  {warned}" for warned in self.warnings[:SHOWN]]
+            lines += [f"  ... and {len(self.warnings) - SHOWN} more"] * (len(self.warnings) > SHOWN)
         lines += self._expectation(next_state)
         lines += self._others()
         return "\n".join(lines)
@@ -98,14 +115,17 @@ class Prediction:
             ("changes", answer.rule.delta, answer.outputs),
         ):
             if label == "changes" and answer.rule.delta == answer.rule.gamma:
-                continue
+                continue  # of a rule with heads, too: who changes stands below
             for name, mask in zip(shell.slot_names(roles), masks, strict=True):
                 lines.append(f"  {label} {name} = {_listing([self.state.ids[int(i)] for i in np.flatnonzero(mask)])}")
         return lines
 
     def _inputs(self, answer: RuleAnswer) -> list[str]:
+        if not len(answer.x):
+            return []
         pairs = zip(answer.rule.input_names, answer.x, strict=True)
-        return ["  inputs: " + ", ".join(f"{name}={value:.4g}" for name, value in pairs)]
+        lines = ["  inputs: " + ", ".join(f"{name}={value:.4g}" for name, value in pairs)]
+        return lines + [f"  inputs count {text}" for text in [_origins(answer.rule)] if text]
 
     def _expectation(self, next_state: State | None) -> list[str]:
         held = np.flatnonzero(self.predicted)
@@ -115,13 +135,13 @@ class Prediction:
             for column in self.domain.dynamic:
                 name = self.domain.property_names[column]
                 before, after, std = self.state.values[i, column], self.mean[i, column], self.std[i, column]
-                cell = f"{name} {before:.4g} -> {after:.4g} ± {std:.2g}"
+                cell = f"{name} {digits(before, std)} -> {digits(after, std)} ± {std:.2g}"
                 if next_state is not None:
                     row = next_state.ids.index(self.state.ids[i])
                     seen = float(
                         self.domain.properties[column].kind.image(float(before), next_state.values[row, column])
                     )
-                    cell += f" (observed {seen:.4g}, {(seen - after) / std:+.1f} sd)"
+                    cell += f" (observed {digits(seen, std)}, {(seen - after) / std:+.1f} sd)"
                 cells.append(cell)
             lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
             lines += self._parts(int(i))
@@ -143,9 +163,7 @@ class Prediction:
             f"{self.domain.property_names[c]} ± {self.aleatoric[i, c]:.2g} and ± {self.epistemic[i, c]:.2g}"
             for c in self.domain.dynamic
         ]
-        large = np.square(self.epistemic[i]) > 0.5 * np.square(self.aleatoric[i])
-        warning = "; unlike the training data: do not rely on it" if large[list(self.domain.dynamic)].any() else ""
-        return [f"    aleatoric and epistemic: {', '.join(parts)}{warning}"]
+        return [f"    aleatoric and epistemic: {', '.join(parts)}"]
 
     def _others(self) -> list[str]:
         lines = []
@@ -158,7 +176,7 @@ class Prediction:
             lines.append(f"rule {k + 1} applies with a lower score ({answer.rule.score}) and would predict:")
             for i in np.flatnonzero(answer.outputs.any(axis=0))[:SHOWN]:
                 cells = [
-                    f"{name} {m:.4g} ± {s:.2g}"
+                    f"{name} {digits(m, s)} ± {s:.2g}"
                     for name, m, s in zip(self.domain.dynamic_names, answer.mean[i], answer.std[i], strict=True)
                 ]
                 lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
@@ -169,6 +187,16 @@ def aleatoric_of(std: np.ndarray, epistemic: np.ndarray) -> np.ndarray:
     """sqrt(std² - epistemic²), 0 where rounding would make it less."""
     rest = np.square(std.astype(np.float64)) - np.square(epistemic.astype(np.float64))
     return np.sqrt(np.maximum(rest, 0.0)).astype(std.dtype)
+
+
+def _origins(rule: Rule | HeadRule) -> str:
+    """`x from 5400003, t from 1700000000`: what is subtracted before a rule looks at it; empty if nothing is."""
+    origins = None if isinstance(rule, HeadRule) else rule.origins
+    if origins is None:
+        return ""
+    names = (*rule.domain.property_names, *rule.domain.action(rule.action).parameters)
+    pairs = zip(names, (*origins.values, *origins.parameters), strict=True)
+    return ", ".join(f"{name} from {origin:.15g}" for name, origin in pairs if origin)
 
 
 def _listing(ids: Sequence[object]) -> str:
@@ -202,7 +230,7 @@ def _loadings(rule: Rule) -> list[str]:
     return found
 
 
-def describe_model(domain: Domain, rules: Sequence[Rule], noise: DefaultNoise) -> str:
+def describe_model(domain: Domain, rules: Sequence[Rule | HeadRule], noise: DefaultNoise) -> str:
     """The whole model as text: one block per rule, then what holds when none applies."""
 
     def deviations(noise: DefaultNoise) -> str:
@@ -212,12 +240,17 @@ def describe_model(domain: Domain, rules: Sequence[Rule], noise: DefaultNoise) -
     lines = [f"{domain.name}: {len(rules)} rule{'s' * (len(rules) != 1)}"]
     for k, rule in enumerate(rules):
         lines.append(f"rule {k + 1}  {rule.show()}")
+        if isinstance(rule, HeadRule):
+            lines += describe_head_rule(rule)
+            continue
         chosen = rule.spec.features
         parts = (("without", chosen.dropped), ("and with", chosen.extra))
         changed = "; ".join(f"{how} {', '.join(names)}" for how, names in parts if names)
         inputs = f"{len(rule.input_names)} inputs" + f" ({changed})" * bool(changed)
         text = f"predicts {', '.join(domain.dynamic_names)} of {_slots(rule)} from {inputs}"
         lines += textwrap.wrap(text, WIDE, initial_indent="    ", subsequent_indent="        ")
+        if far := _origins(rule):
+            lines.append(f"    counts {far}")
         if shared := _loadings(rule):
             lines.append(f"    errors are correlated: {', '.join(shared)}")
         lines.append(f"    everything else stays: {deviations(rule.noise)}")

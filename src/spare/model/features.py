@@ -1,6 +1,7 @@
 """x, the input of a rule's predictor: computed by the same code in learning and in prediction.
 
-1. `observe` moves values and parameters into the action's frame, if the rule works there.
+1. `observe` moves values and parameters into the action's frame, if the rule works there, and counts what is far
+   from 0 from an origin that is near.
 2. `Layout` lists the entries of x: the action's parameters, harmonics of the heading, the encoded properties of the
    action's objects, and what aggregators make of each set; then those that the rule uses.
 3. `Layout.features` fills them in, from a `Slots`: who is in each slot of one scene (JAX), or of all transitions of
@@ -42,7 +43,23 @@ class Observed(NamedTuple):
     parameters: Any
 
 
-def observe(
+def origins_of(domain: Domain, action: str, spec: FeatureSpec) -> Observed | None:
+    """What is subtracted from values (P,) and from the action's parameters (d,), float64; None if nothing is.
+
+    A frame shifts positions, turns directions and angles and swaps extents itself: from those nothing is subtracted.
+    """
+    if not spec.origins:
+        return None
+    template = domain.action(action)
+    parts = np.split(np.array(spec.origins, np.float64), [len(domain.properties)])
+    if spec.framed and template.frame is not None:
+        for part, names in zip(parts, (domain.property_names, template.parameters), strict=True):
+            moved = (*template.frame.columns(names), template.frame.pairs(names))
+            part[[column for groups in moved for group in groups for column in group]] = 0.0
+    return Observed(*parts)
+
+
+def observe(  # noqa: PLR0913 - the raw numbers, and each way of looking at them
     domain: Domain,
     action: str,
     observed: Observed,
@@ -50,13 +67,17 @@ def observe(
     *,
     owner: np.ndarray | None = None,
     mirror: bool = False,
+    origins: Observed | None = None,
 ) -> Observed:
     """What a predictor sees of raw values and parameters: in the world (no pose), the frame, or the frame's mirror.
 
-    One scene has one pose; for many, `owner` says which pose belongs to each row of values.
+    One scene has one pose; for many, `owner` says which pose belongs to each row of values. `origins` (`origins_of`)
+    are subtracted.
     """
     template = domain.action(action)
     given = observed.parameters[..., : len(template.parameters)]
+    if origins is not None:
+        observed, given = observed._replace(values=observed.values - origins.values), given - origins.parameters
     if pose is None or template.frame is None:
         return Observed(observed.values, given)
     columns, points = template.frame.columns(domain.property_names), template.frame.columns(template.parameters)
@@ -86,6 +107,14 @@ class Slots(abc.ABC):
     def aggregate(self, values: Any, slot: int, how: str) -> Any:
         """g(set): one number per column (mean, max, min, sum), or the size of the set (count); 0 for an empty set."""
 
+    @abc.abstractmethod
+    def to_rows(self, common: Any, rows: Any = None) -> Any:
+        """What all object rows of a transition have in common (..., F), once for each of these rows (all if None)."""
+
+    @abc.abstractmethod
+    def depth(self, slot: int, rows: Any = None) -> Any:
+        """How many steps of a closure lead to each of these rows; 0 outside the slot, 1 if it is no closure."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SceneSlots(Slots):
@@ -93,6 +122,15 @@ class SceneSlots(Slots):
 
     objects: Any
     masks: Any
+    depths: Any = None
+
+    def to_rows(self, common: Any, rows: Any = None) -> Any:
+        """The same for every object of the scene."""
+        return jnp.broadcast_to(common, (self.masks.shape[1], *common.shape))
+
+    def depth(self, slot: int, rows: Any = None) -> Any:
+        """As found by `follow`."""
+        return self.depths[slot]
 
     def single(self, values: Any, role: int) -> Any:
         """The row of the role's object."""
@@ -119,6 +157,18 @@ class ExperienceSlots(Slots):
     objects: np.ndarray
     masks: np.ndarray
     starts: np.ndarray
+    owner: np.ndarray | None = None
+    depths: np.ndarray | None = None
+
+    def to_rows(self, common: Any, rows: Any = None) -> Any:
+        """Each row has its transition's."""
+        assert self.owner is not None
+        return common[self.owner if rows is None else self.owner[rows]]
+
+    def depth(self, slot: int, rows: Any = None) -> Any:
+        """As found by `Bindings`."""
+        assert self.depths is not None
+        return self.depths[slot] if rows is None else self.depths[slot][rows]
 
     def single(self, values: Any, role: int) -> Any:
         """The rows of the role's objects."""
@@ -226,6 +276,14 @@ class Layout:
 
     def features(self, observed: Observed, slots: Slots) -> Any:
         """x along the last axis: of one scene (D,), or of every transition (n, D)."""
+        return self.chosen(self.entries(observed, slots))
+
+    def chosen(self, entries: Any) -> Any:
+        """x, of all entries that are computed."""
+        return entries if len(self._used) == len(self._entries) else entries[..., self._used]
+
+    def entries(self, observed: Observed, slots: Slots) -> Any:
+        """All entries that are computed, those among them that the rule drops, along the last axis."""
         inputs = [self.domain.property(name) for name in self.spec.inputs]
         columns = [self.domain.property_names.index(name) for name in self.spec.inputs]
         values, parts = encode(inputs, columns, observed.values), []
@@ -236,5 +294,4 @@ class Layout:
                 parts.append(slots.single(values, block.slot))
             else:
                 parts.append(slots.aggregate(values, block.slot, block.how))
-        x = array_module(observed.values).concatenate(parts, axis=-1)
-        return x if len(self._used) == len(self._entries) else x[..., self._used]
+        return array_module(observed.values).concatenate(parts, axis=-1)

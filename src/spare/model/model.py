@@ -9,8 +9,9 @@ jit-able and batch with vmap; functions of an `Experience` run on the host, a pa
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -19,21 +20,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from spare.arguments import check_kind, check_seed, check_sequence, described
+from spare.arrays import precision
+from spare.content import same
 from spare.data.checks import check_call, check_state
 from spare.data.columns import positions_within
-from spare.data.experience import Experience
-from spare.data.scene import Batch, Scene, batches, round_up
+from spare.data.experience import Experience, expect_experience
+from spare.data.precision import Numbers, needs_double
+from spare.data.scene import Batch, Scene, batches, object_slots
 from spare.data.state import ActionCall, State
-from spare.errors import DataError, DefinitionError, FileError, SpareError
+from spare.errors import DataError, DefinitionError, FileError, SpareError, UsageError
+from spare.forks import check_threads
 from spare.io import manifest as manifests
 from spare.io.atomic import replacing
 from spare.io.schemas import differences
-from spare.language.domain import Domain
+from spare.language.domain import Domain, expect_domain
+from spare.language.formulas import differences as differences_of_formulas
+from spare.language.formulas import fingerprints
+from spare.language.references import EVERYONE
 from spare.language.registry import find_domain
 from spare.model.distributions import RuleDistribution, firing, mix_rules, rule_weights
 from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_model
+from spare.model.familiar import Seen, Warned, warnings_of
+from spare.model.headrule import HeadDistribution, HeadRule
 from spare.model.noise import DefaultNoise
 from spare.model.rule import Binding, Rule
+from spare.programs import PROGRAMS
 
 
 @runtime_checkable
@@ -73,7 +85,7 @@ class SceneDistribution(eqx.Module):
 
     domain: Domain = eqx.field(static=True)
     bindings: tuple[Binding, ...]
-    rules: tuple[RuleDistribution, ...]
+    rules: tuple[RuleDistribution | HeadDistribution, ...]
     fires: Bool[Array, " K"]
     valid: Bool[Array, " N"]
     values: Float[Array, "N Q"]
@@ -123,6 +135,8 @@ class SceneDistribution(eqx.Module):
 class Model(eqx.Module):
     """T = {T_k} with the score C, and the default noise of states that no rule applies to.
 
+    A rule is a `Rule`, as in the paper, or a `HeadRule`, which has what models need of one.
+
     `noise` is variances (Q,) or a `DefaultNoise`.
     """
 
@@ -134,18 +148,31 @@ class Model(eqx.Module):
     def __init__(
         self,
         domain: Domain,
-        rules: tuple[Rule, ...] | list[Rule],
+        rules: Sequence[Rule | HeadRule],
         noise: DefaultNoise | Float[Array, " Q"] | np.ndarray,
         provenance: dict[str, Any] | None = None,
     ) -> None:
+        check_threads()
+        if not isinstance(provenance or {}, dict):
+            raise DefinitionError(f"provenance: expected a dictionary, got {described(provenance)}")
         self.provenance = Provenance(provenance or {})
-        self.domain = domain
-        self.rules = tuple(rules)
+        self.domain = expect_domain(domain)
+        self.rules = check_sequence("rules", rules, "[rule]")
+        for rule in self.rules:
+            if not isinstance(rule, HeadRule):
+                advice = "make one with spare.Rule(domain, spec, predictor, noise)"
+                check_kind("rules", rule, Rule, advice, DefinitionError)
         _ = domain.resolutions  # a model without resolutions has no density
         for position, rule in enumerate(self.rules):
             if rule.domain != domain:
                 raise DefinitionError(f"rule {position} belongs to {rule.domain!r}, not to {domain!r}")
         self.noise = DefaultNoise.of(noise).checked(len(domain.dynamic))
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        """The same domain and the same rules with the same numbers, wherever they come from."""
+        return same(self, other) if isinstance(other, Model) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     def distribution(self, scene: Scene) -> SceneDistribution:
         """p(s' | s, a) of one scene, jit-able: every rule is bound and asked once."""
@@ -161,29 +188,32 @@ class Model(eqx.Module):
 
     def log_prob(self, experience: Experience) -> np.ndarray:
         """log p(s' | s, a) in nats, float64, one per transition."""
-        result = np.empty(len(experience))
-        for batch, values in self._each(experience, _batch_log_prob):
+        result = np.empty(len(self._known(experience)))
+        for batch, values in self._each(experience, "log_prob"):
             result[batch.index[batch.index >= 0]] = np.asarray(values)[batch.index >= 0]
         return _finite(result, "log-likelihood", np.arange(len(experience)))
 
     def log_prob_values(self, experience: Experience) -> np.ndarray:
         """log p of every (object, changeable property), float64 (total, Q), rows as in `experience.values`."""
-        result = np.empty((len(experience.values), len(self.domain.dynamic)))
-        for batch, values in self._each(experience, _batch_log_values):
+        result = np.empty((len(self._known(experience).values), len(self.domain.dynamic)))
+        for batch, values in self._each(experience, "log_values"):
             result[_rows(experience, batch)] = np.asarray(values)[batch.scene.valid]
         return _finite(result, "log-likelihood", experience.owner)
 
     def mean(self, experience: Experience) -> np.ndarray:
-        """E[s'] of every object, float32 (total, P), rows as in `experience.values`."""
+        """E[s'] of every object, (total, P) in the precision of the experience, rows as in `experience.values`."""
         return self.moments(experience)[0]
 
     def moments(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
-        """(mean, standard deviation) of every object's properties, float32 (total, P); static ones never vary."""
+        """(mean, standard deviation) of every object's properties, (total, P); static ones never vary.
+
+        Both have as many bits as the experience, or 64 if the model was learned from such data.
+        """
         mean, std = self._spreads(experience, epistemic=False)
         return mean, std
 
     def uncertainty(self, experience: Experience) -> tuple[np.ndarray, np.ndarray]:
-        """(aleatoric, epistemic), standard deviations, float32 (total, P); their squares add to the variance.
+        """(aleatoric, epistemic), standard deviations, (total, P); their squares add to the variance.
 
         Aleatoric is what the members of an ensemble agree on, the geometric mean of their variances; epistemic is how
         far they, or tied rules, disagree about the mean or the noise: more data shrink it, and it grows where there
@@ -193,10 +223,11 @@ class Model(eqx.Module):
         return aleatoric_of(std, epistemic), epistemic
 
     def _spreads(self, experience: Experience, *, epistemic: bool) -> tuple[np.ndarray, ...]:
-        """(mean, deviation, and, where asked for, epistemic deviation), float32 (total, P)."""
-        found = [experience.values.copy(), *(np.zeros_like(experience.values) for _ in range(1 + epistemic))]
+        """(mean, deviation, and, where asked for, epistemic deviation), (total, P)."""
+        stays = self._stays(self._known(experience).values)
+        found = [stays, *(np.zeros_like(stays) for _ in range(1 + epistemic))]
         columns, owners = np.array(self.domain.dynamic), experience.owner
-        for batch, (mean, *variances) in self._each(experience, _batch_spreads if epistemic else _batch_moments):
+        for batch, (mean, *variances) in self._each(experience, "spreads" if epistemic else "moments"):
             cells = np.ix_(_rows(experience, batch), columns)
             for whole, part in zip(found, (mean, *map(np.sqrt, variances)), strict=True):
                 whole[cells] = np.asarray(part)[batch.scene.valid]
@@ -204,22 +235,51 @@ class Model(eqx.Module):
             _finite(whole, what, owners)
         return tuple(found)
 
+    def warnings(self, experience: Experience) -> tuple[tuple[Warned, ...], ...]:
+        """For each transition, the inputs of firing rules that lie outside what these were learned from.
+
+        Calibrated on held-out samples: about one in thirty transitions like the training data gets a warning. A rule
+        that nobody trained knows no ranges and never warns.
+        """
+        result: list[tuple[Warned, ...]] = [()] * len(experience)
+        for batch, (fires, seen) in self._each(experience, "seen"):
+            index = batch.index[batch.index >= 0]
+            rows: dict[int, list[Seen]] = {}
+            for k, (rule, (entries, doubts)) in enumerate(zip(self.rules, seen, strict=True)):
+                known, own = rule.familiar, self.domain.action_index(rule.action)
+                if known is None or isinstance(rule, HeadRule):
+                    continue
+                fired = np.asarray(fires)[: len(index)]
+                mine = np.flatnonzero(fired[:, k] | (~fired.any(axis=1) & (batch.scene.action[: len(index)] == own)))
+                values, doubt = known.values(rule.layout, np.asarray(entries)[mine]), np.asarray(doubts)[mine]
+                odd = known.odd(values, doubt)
+                for row, gauge, far, fine in zip(mine, values, doubt, ~odd, strict=True):
+                    if not (fine and fired[row, k]):
+                        one = Seen(known, rule.layout, gauge, float(far), k + 1, bool(fired[row, k]))
+                        rows.setdefault(int(row), []).append(one)
+            for row, several in rows.items():
+                result[index[row]] = warnings_of(several)
+        return tuple(result)
+
+    def familiar(self, experience: Experience) -> np.ndarray:
+        """Which transitions start like those that the model was learned from, (n,) bool: those without `warnings`."""
+        return np.array([not warned for warned in self.warnings(experience)], bool)
+
     def sample(self, experience: Experience, seed: int) -> np.ndarray:
-        """One draw of s' for each transition, float32 (total, P); transition i's draw depends on (seed, i) only."""
-        result, key, columns = experience.values.copy(), jax.random.key(seed), np.array(self.domain.dynamic)
-
-        def draw(model: Model, batch: Batch) -> Array:
-            return _batch_sample(model, key, batch)
-
-        for batch, values in self._each(experience, draw):
+        """One draw of s' for each transition, (total, P); transition i's draw depends on (seed, i) only."""
+        result, columns = self._stays(self._known(experience).values), np.array(self.domain.dynamic)
+        for batch, values in self._each(experience, "sample", key_of(seed)):
             result[np.ix_(_rows(experience, batch), columns)] = np.asarray(values)[batch.scene.valid]
         return _finite(result, "draw", experience.owner)
 
     def predict(self, state: State, action: ActionCall) -> Prediction:
         """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
-        found = _predict(self, make_scene(self.domain, state, action))
-        size, columns = len(state), np.array(self.domain.dynamic)
-        parts = (state.values.copy(), np.zeros_like(state.values), np.zeros_like(state.values))
+        check_threads()
+        scene = make_scene(self.domain, state, action, double=self.double)
+        with precision(double=scene.values.dtype == np.float64):
+            found = PROGRAMS.call("predict", _predict, (self, scene), options=None)
+        size, columns, stays = len(state), np.array(self.domain.dynamic), self._stays(state.values)
+        parts = (stays, np.zeros_like(stays), np.zeros_like(stays))
         for whole, part, what in zip(parts, found.spreads, ("expected state", "deviation", "deviation"), strict=True):
             whole[:, columns] = np.asarray(part)[:size] if what == "expected state" else np.sqrt(part)[:size]
             _finite(whole, what, np.zeros(size, np.int64))
@@ -234,27 +294,62 @@ class Model(eqx.Module):
                 mean=np.asarray(mean)[:size],
                 std=np.sqrt(variance)[:size],
             )
-            for rule, binding, fires, (x, mean, variance) in zip(
+            for rule, binding, fires, (x, mean, variance, *_) in zip(
                 self.rules, found.bindings, np.asarray(found.fires), found.answers, strict=True
             )
         )
         mean, std, epistemic = parts
-        return Prediction(self.domain, state, action, mean, std, rules, epistemic)
+        seen = []
+        for k, (answer, (*_, entries, doubt)) in enumerate(zip(rules, found.answers, strict=True)):
+            if isinstance(answer.rule, HeadRule):
+                continue
+            known, layout = answer.rule.familiar, answer.rule.layout
+            if known is not None and answer.rule.action == action.action:
+                values = known.values(layout, np.asarray(entries))
+                seen.append(Seen(known, layout, values, float(doubt), k + 1, answer.fires))
+        warnings = warnings_of(seen)
+        return Prediction(self.domain, state, action, mean, std, rules, epistemic, warnings)
 
-    def _each(self, experience: Experience, function: Callable[..., Any]) -> Iterator[tuple[Batch, Any]]:
-        if experience.domain.fingerprint != self.domain.fingerprint:
+    def _known(self, experience: Experience) -> Experience:
+        """The experience, if it is one, and of the model's domain."""
+        check_threads()
+        if expect_experience(experience).domain.fingerprint != self.domain.fingerprint:
             raise DataError(f"the model knows {self.domain!r}, the data belong to {experience.domain!r}")
-        for batch in batches(experience):
-            yield batch, function(self, batch)
+        return experience
+
+    def _each(self, experience: Experience, what: str, *given: Any) -> Iterator[tuple[Batch, Any]]:
+        """Batches of the experience, and what is read off the distribution of each of their scenes."""
+        read = functools.partial(_tiled, _READS[what])
+        data = self._known(experience)
+        data = data if self.double else data.as_precise_as(self.domain)
+        for batch in batches(data, CELLS, full=True):
+            with precision(double=self.double or data.double):
+                found = PROGRAMS.call(what, read, (self, batch, *given), options=None)
+            yield batch, found
+
+    @property
+    def double(self) -> bool:
+        """Whether it was learned from numbers that need 64 bits: it then computes in as many, whatever it is asked.
+
+        Another model does so for data that need it.
+        """
+        return any(isinstance(rule, Rule) and bool(rule.spec.features.origins) for rule in self.rules)
+
+    def _stays(self, values: np.ndarray) -> np.ndarray:
+        """The values before, to be overwritten by those of an answer: a copy with the bits that this can have."""
+        return values.astype(np.float64) if self.double else values.copy()
 
     def __str__(self) -> str:
+        check_threads()
         return describe_model(self.domain, self.rules, self.noise)
 
     # -- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one model file, atomically; `spare.load` gives back a model that predicts the same bits."""
+        check_threads()
         try:
+            self.domain.check_unchanged()
             manifest, tensors = self.pack()
             for name, tensor in tensors.items():
                 if not np.isfinite(tensor).all():
@@ -274,6 +369,8 @@ class Model(eqx.Module):
             rules.append(entry)
             tensors |= {f"rule.{k}.{name}": array for name, array in arrays.items()}
         used = {pointer.reference for rule in self.rules for shell in (rule.gamma, rule.delta) for pointer in shell}
+        used -= {EVERYONE}  # every domain has it
+        framed = {rule.action for rule in self.rules if rule.spec.framed}
         schema = self.domain.schema()
         schema["references"] = [one for one in schema["references"] if one["name"] in used]
         manifest = {
@@ -282,6 +379,7 @@ class Model(eqx.Module):
             "domain": schema,
             "fingerprint": self.domain.fingerprint,
             "resolutions": dict(zip(self.domain.dynamic_names, self.domain.resolutions.tolist(), strict=True)),
+            "formulas": fingerprints(self.domain, sorted(used), sorted(framed)),
             "rules": rules,
             "provenance": dict(self.provenance),
         }
@@ -299,7 +397,8 @@ class Model(eqx.Module):
 
         for k, entry in enumerate(manifest["rules"]):
             try:
-                rules.append(Rule.unpack(domain, entry, lambda name, k=k: take(f"rule.{k}.{name}")))
+                kind = HeadRule if "heads" in entry else Rule
+                rules.append(kind.unpack(domain, entry, lambda name, k=k: take(f"rule.{k}.{name}")))
             except DefinitionError as error:
                 raise FileError(f"rule {k + 1}: {error}") from error
         others = [name for name in DefaultNoise._fields[1:] if f"noise.{name}" in left]
@@ -309,11 +408,21 @@ class Model(eqx.Module):
         return cls(domain, rules, noise, manifest["provenance"])
 
 
-def load(path: str | os.PathLike[str], domain: Domain | None = None) -> Model:
-    """Read a model file; its domain may be left out if it is registered (see `spare.language.registry`)."""
+def load(path: str | os.PathLike[str], domain: Domain | None = None, *, check_formulas: bool = True) -> Model:
+    """Read a model file; its domain may be left out if it is registered (see `spare.language.registry`).
+
+    A file says by fingerprints (`spare.language.formulas`) what the formulas computed that the model was made with; a
+    domain with others is refused, unless `check_formulas` is false: then the rules point by the formulas of today.
+    """
+    check_threads()
+    if domain is not None:
+        expect_domain(domain).check_unchanged()
     manifest, tensors = manifests.read(path)
     try:
-        return Model.unpack(manifest, tensors, _domain_of(manifest, domain))
+        chosen = _domain_of(manifest, domain)
+        if check_formulas:
+            _check_formulas(manifest, chosen)
+        return Model.unpack(manifest, tensors, chosen)
     except SpareError as error:
         raise FileError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -340,16 +449,53 @@ def _domain_of(manifest: dict[str, Any], domain: Domain | None) -> Domain:
     return chosen if wanted == had else chosen.with_resolutions(wanted)
 
 
-def make_scene(domain: Domain, state: State, action: ActionCall) -> Scene:
-    """One checked state and action, padded like a batch of one so that few shapes are ever compiled."""
+def _check_formulas(manifest: dict[str, Any], domain: Domain) -> None:
+    """Refuse a domain whose formulas compute something else than those that the model was made with."""
+    found = differences_of_formulas(manifest["formulas"], domain)
+    if found:
+        raise FileError(
+            f"{', '.join(found[:4])}: what the domain {domain.name!r} computes there is not what the model was learned "
+            "with, so it would point at other objects or see other numbers; use the domain of then, learn again, or "
+            "load it as it is with spare.load(path, domain, check_formulas=False)"
+        )
+
+
+def key_of(seed: Any) -> PRNGKeyArray:
+    """The key of a seed of up to 64 bits; JAX alone would take its lower 32 and forget the rest."""
+    high, low = divmod(check_seed(seed), 2**32)
+    return jax.random.fold_in(jax.random.key(low), high) if high else jax.random.key(low)
+
+
+def expect_model(given: Any, what: str = "model") -> TransitionModel:
+    """What was given, if it is a model; otherwise a sentence that says what it is instead."""
+    if isinstance(given, TransitionModel) and not isinstance(given, type):
+        return given
+    advice = "learn one with spare.fit(domain, experience, seed=0).model"
+    if isinstance(given, str | os.PathLike):
+        advice = "read the file with spare.load(path)"
+    elif isinstance(getattr(given, "model", None), TransitionModel):
+        advice = "pass its .model"
+    elif isinstance(given, Experience):
+        advice = "the model comes first, then the experience"
+    raise UsageError(f"{what}: expected a model (see spare.TransitionModel), got {described(given)}; {advice}")
+
+
+def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool = False) -> Scene:
+    """One checked state and action, padded like a batch of one so that few shapes are ever compiled.
+
+    In 64-bit numbers if `double`, or if 32 would lose digits of the state that matter.
+    """
     check_state(domain, state)
     template, objects = check_call(domain, state, action)
-    size = round_up(len(state))
-    values = np.zeros((size, len(domain.properties)), np.float32)
+    size = object_slots(len(state))
+    given = np.array([action.parameters], np.float64).reshape(1, -1)
+    double = double or needs_double(domain, Numbers(state.values, state.values, given, np.array([template])))
+    real = np.float64 if double else np.float32
+    values = np.zeros((size, len(domain.properties)), real)
     values[: len(state)] = state.values
     chosen = np.zeros(domain.roles, np.int32)
     chosen[: len(objects)] = objects
-    parameters = np.zeros(domain.parameters, np.float32)
+    parameters = np.zeros(domain.parameters, real)
     parameters[: len(action.parameters)] = action.parameters
     return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters)
 
@@ -381,50 +527,61 @@ def _wide(batch: Batch) -> Batch:
     return batch._replace(scene=scene, next_values=jnp.asarray(batch.next_values, real))
 
 
-def _mapped(model: Model, batch: Batch, read: Callable[..., Any]) -> Any:
-    """read(distribution, next values (N, Q)) of every scene of a batch."""
+CELLS, TILE = 1 << 13, 512
+"""Padded objects in a batch, and in what a program looks at at once: as fast as larger ones, and small in memory."""
+Read = Callable[..., Any]
+
+
+def _tiled(read: Read, model: Model, batch: Batch, *given: Any) -> Any:
+    """read(distribution, next values (N, Q), index, ...) of every scene of a batch, a tile after another.
+
+    Only tiles with transitions in them: one program serves any number, at a cost that grows with it.
+    """
     batch = _wide(batch)
     after = batch.next_values[:, :, np.array(model.domain.dynamic)]
-    return jax.vmap(lambda scene, after: read(model.distribution(scene), after))(batch.scene, after)
+    height, size = batch.scene.valid.shape
+    rows = min(height, max(1, TILE // size))
+
+    def one(scene: Scene, after: Array, index: Array) -> Any:
+        return read(model.distribution(scene), after, index, *given)
+
+    def tile(number: Any) -> Any:
+        parts = (batch.scene, after, batch.index)
+        return jax.vmap(one)(*jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, number * rows, rows), parts))
+
+    def step(number: Any, found: Any) -> Any:
+        return jax.tree.map(
+            lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, number * rows, 0), found, tile(number)
+        )
+
+    nothing = jax.tree.map(lambda x: jnp.zeros((height, *x.shape[1:]), x.dtype), jax.eval_shape(tile, 0))
+    return jax.lax.fori_loop(0, -(-(batch.index >= 0).sum() // rows), step, nothing)
 
 
-@eqx.filter_jit
-def _batch_log_prob(model: Model, batch: Batch) -> Array:
-    return _mapped(model, batch, lambda found, after: found.log_prob(after))
-
-
-@eqx.filter_jit
-def _batch_log_values(model: Model, batch: Batch) -> Array:
-    return _mapped(model, batch, lambda found, after: found.log_values(after))
-
-
-@eqx.filter_jit
-def _batch_moments(model: Model, batch: Batch) -> tuple[Array, Array]:
-    return _mapped(model, batch, lambda found, _: found.moments())
-
-
-@eqx.filter_jit
-def _batch_spreads(model: Model, batch: Batch) -> tuple[Array, Array, Array]:
-    return _mapped(model, batch, lambda found, _: (*found.moments(), found.epistemic()))
-
-
-@eqx.filter_jit
-def _batch_sample(model: Model, key: PRNGKeyArray, batch: Batch) -> Array:
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(batch.index)
-    return jax.vmap(lambda key, scene: model.distribution(scene).sample(key))(keys, _wide(batch).scene)
+_READS: dict[str, Read] = {
+    "log_prob": lambda found, after, _: found.log_prob(after),
+    "log_values": lambda found, after, _: found.log_values(after),
+    "moments": lambda found, *_: found.moments(),
+    "spreads": lambda found, *_: (*found.moments(), found.epistemic()),
+    "seen": lambda found, *_: (found.fires, tuple((rule.entries, rule.doubt) for rule in found.rules)),
+    "sample": lambda found, _, index, key: found.sample(jax.random.fold_in(key, index)),
+}
+"""What is read off the distribution of each scene of a batch: one program each."""
 
 
 class _Described(NamedTuple):
-    """What `predict` needs: bindings, which rules fire, (mean, variance, epistemic), (x, mean, variance) by rule."""
+    """What `predict` needs: bindings, which rules fire, (mean, variance, epistemic), and what each rule says.
+
+    That is x, mean, variance, all entries and the disagreement.
+    """
 
     bindings: tuple[Binding, ...]
     fires: Array
     spreads: tuple[Array, Array, Array]
-    answers: tuple[tuple[Array, Array, Array], ...]
+    answers: tuple[tuple[Array, Array, Array, Array, Array], ...]
 
 
-@eqx.filter_jit
 def _predict(model: Model, scene: Scene) -> _Described:
     found = model.distribution(scene)
-    answers = tuple((rule.x, *rule.moments()) for rule in found.rules)
+    answers = tuple((rule.x, *rule.moments(), rule.entries, rule.doubt) for rule in found.rules)
     return _Described(found.bindings, found.fires, (*found.moments(), found.epistemic()), answers)

@@ -36,11 +36,18 @@ class DefaultNoise(NamedTuple):
         """A noise from variances alone, or the noise itself, in JAX's default float type."""
         parts = noise if isinstance(noise, DefaultNoise) else cls(noise)
         real = jnp.result_type(float)
-        return cls(*(None if part is None else jnp.asarray(part, real) for part in parts))
+        try:
+            return cls(*(None if part is None else jnp.asarray(part, real) for part in parts))
+        except (TypeError, ValueError) as error:
+            raise DefinitionError(
+                f"noise: expected variances, one for each property that can change: {error}"
+            ) from error
 
     def checked(self, quantities: int) -> DefaultNoise:
         """The noise, if it has so many variances, not negative, and shares between 0 and 1."""
         for name, part in zip(("default variance", "outlier share", "outlier variance"), self, strict=True):
+            if part is None and name == "default variance":
+                raise DefinitionError(f"{name}: {quantities} values are needed, got None")
             if part is None:
                 continue
             if part.shape != (quantities,):

@@ -196,7 +196,7 @@ class Predictor(AbstractPredictor):
         described = description.get("networks")
         if not isinstance(described, dict) or {*described} not in ({"both"}, {"mean", "variance"}):
             raise DefinitionError("its networks are neither 'mean' and 'variance' nor 'both'")
-        nets = {name: _network(name, described[name], take) for name in described}
+        nets = {name: load_network(name, described[name], take) for name in described}
         first = nets.get("both") or nets["mean"]
         x_mean, x_scale, y_mean, y_scale = (take(name) for name in NORMALISATION)
         inputs = (first.weights[0].shape[1],)
@@ -207,7 +207,8 @@ class Predictor(AbstractPredictor):
         return cls(first, nets.get("variance"), *map(jnp.asarray, (x_mean, x_scale, y_mean, y_scale)))
 
 
-def _network(name: str, described: Any, take: Take) -> Network:
+def load_network(name: str, described: Any, take: Take, *, constant: bool = False) -> Network:
+    """The network of that name; a `DefinitionError` says what does not fit. A `constant` one may have no inputs."""
     activation, layers = described.get("activation"), described.get("layers")
     if activation not in ACTIVATIONS:
         raise DefinitionError(one_of("activation", activation, ACTIVATIONS))
@@ -215,8 +216,9 @@ def _network(name: str, described: Any, take: Take) -> Network:
         raise DefinitionError(f"a network of {str(layers)[:32]!r} layers")
     weights = tuple(jnp.asarray(take(f"{name}.{k}.weight")) for k in range(layers))
     biases = tuple(jnp.asarray(take(f"{name}.{k}.bias")) for k in range(layers))
-    for weight, bias in zip(weights, biases, strict=True):
-        if weight.ndim != 3 or bias.shape != (weight.shape[0], weight.shape[2]) or 0 in weight.shape:
+    for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        empty = 0 in (weight.shape[::2] if constant and k == 0 else weight.shape)
+        if weight.ndim != 3 or bias.shape != (weight.shape[0], weight.shape[2]) or empty:
             raise DefinitionError(f"the {name} network has layers of shapes {weight.shape} and {bias.shape}")
     return Network(weights, biases, activation, name == "both")
 
@@ -226,6 +228,15 @@ register_predictor("networks", Predictor)
 
 def linear_predictor(weight: Float[Array, "D O"], bias: Float[Array, " O"], variance: Float[Array, "S Q"]) -> Predictor:
     """N(W x + b, diag variance): the exact predictor of a linear-Gaussian world."""
+    try:
+        weight, bias, variance = (jnp.asarray(part) for part in (weight, bias, variance))
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"linear predictor: weight, bias and variance are arrays of numbers: {error}") from error
+    if weight.ndim != 2 or variance.ndim != 2 or bias.shape != weight.shape[1:] or variance.size != weight.shape[1]:
+        raise DefinitionError(
+            "linear predictor: weight is (inputs, outputs), bias (outputs,) and variance (slots, properties), with "
+            f"outputs = slots x properties; got shapes {weight.shape}, {bias.shape} and {variance.shape}"
+        )
     shape = variance.shape
     lowest, highest = math.exp(LOWEST_LOG_VARIANCE), math.exp(HIGHEST_LOG_VARIANCE)
     if not bool(jnp.all((variance > lowest) & (variance < highest))):

@@ -20,14 +20,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from spare.arguments import check_kind
+from spare.content import same
 from spare.data.scene import Scene
 from spare.errors import DefinitionError, one_of
-from spare.language.domain import Domain
+from spare.forks import check_threads
+from spare.language.domain import Domain, expect_domain
 from spare.language.frames import FramePose, to_frame
 from spare.language.references import Shell
 from spare.model.copula import OneFactorCopula
 from spare.model.distributions import Components, RuleDistribution
-from spare.model.features import Layout, Observed, SceneSlots, observe
+from spare.model.familiar import Familiar, disagreement, gauges
+from spare.model.features import Layout, Observed, SceneSlots, observe, origins_of
 from spare.model.noise import DefaultNoise
 from spare.model.predictors import PREDICTORS, AbstractPredictor, Take, predictor_name
 from spare.model.spec import RuleSpec
@@ -71,6 +75,7 @@ class Rule(eqx.Module):
     `predictor`  phi: x -> location and variance of every value of every output slot
     `noise`      what is expected of objects that the rule does not predict: variances (Q,), or a `DefaultNoise`
     `copula`     what the values that it does predict have in common; None is the paper's product over values
+    `familiar`   the range of every input in what it was learned from, dropped ones included; None if nobody knows
 
     In a frame, densities are those of the values in the frame.
     """
@@ -80,6 +85,7 @@ class Rule(eqx.Module):
     predictor: AbstractPredictor
     noise: DefaultNoise
     copula: OneFactorCopula | None
+    familiar: Familiar | None
 
     def __init__(
         self,
@@ -88,8 +94,11 @@ class Rule(eqx.Module):
         predictor: AbstractPredictor,
         noise: DefaultNoise | Float[Array, " Q"] | np.ndarray,
         copula: OneFactorCopula | None = None,
+        familiar: Familiar | None = None,
     ) -> None:
-        quantities = len(domain.dynamic)
+        check_threads()
+        check_kind("spec", spec, RuleSpec, "make one with spare.RuleSpec.of(domain, action, shell)", DefinitionError)
+        quantities = len(expect_domain(domain).dynamic)
         self.domain = domain
         self.spec = spec.checked(domain)
         self.predictor = predictor
@@ -100,6 +109,7 @@ class Rule(eqx.Module):
             loaded = OneFactorCopula(*(jnp.asarray(part, real) for part in copula))
             self.copula = loaded.checked(spec.delta.slots, quantities)
         self._check_predictor(quantities)
+        self.familiar = None if familiar is None else Familiar.of(*familiar).checked(len(gauges(self.layout)))
 
     def _check_predictor(self, quantities: int) -> None:
         size = len(self.input_names)
@@ -112,6 +122,12 @@ class Rule(eqx.Module):
                 f"the predictor gives outputs of shape {shape[1:]}, the rule needs "
                 f"({self.delta.slots} slots, {quantities} properties)"
             )
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        """The same domain, lists and numbers."""
+        return same(self, other) if isinstance(other, Rule) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def action(self) -> str:
@@ -143,6 +159,11 @@ class Rule(eqx.Module):
         """What each entry of x is: `d`, `target.x`, `mean(b1).x`, `count(b2)`; dropped ones left out."""
         return self.layout.names
 
+    @property
+    def origins(self) -> Observed | None:
+        """What is subtracted before anything is computed in 32 bits, float64; None if nothing is."""
+        return origins_of(self.domain, self.action, self.spec.features)
+
     def bind(self, scene: Scene) -> Binding:
         """Follow both lists; the rule applies if the action is its own and no slot is empty."""
         inputs = follow(self.domain, scene, self.action, self.gamma)
@@ -158,18 +179,28 @@ class Rule(eqx.Module):
 
     def features(self, scene: Scene, binding: Binding) -> Float[Array, " D"]:
         """x: the action's parameters, then each slot's aggregated properties, in a fixed order."""
-        observed = observe(self.domain, self.action, Observed(scene.values, scene.parameters), self.pose(scene))
-        return self.layout.features(observed, SceneSlots(scene.objects, binding.inputs))
+        return self.layout.chosen(self.entries(scene, binding))
+
+    def entries(self, scene: Scene, binding: Binding) -> Float[Array, " E"]:
+        """The same with what the rule drops."""
+        raw = Observed(scene.values, scene.parameters)
+        observed = observe(self.domain, self.action, raw, self.pose(scene), origins=self.origins)
+        return self.layout.entries(observed, SceneSlots(scene.objects, binding.inputs))
 
     def distribution(self, scene: Scene, binding: Binding) -> RuleDistribution:
         """p(s' | s, a; T), as if the rule applied."""
-        x = self.features(scene, binding)
+        entries = self.entries(scene, binding)
+        x = self.layout.chosen(entries)
         found = self.predictor(x)
         members, slots, quantities = found.location.shape
         pose, frame = self.pose(scene), self.domain.action(self.action).frame
         columns = None if pose is None or frame is None else frame.columns(self.domain.dynamic_names)
         values = scene.values[:, np.array(self.domain.dynamic)]
         inside = values if pose is None or columns is None else to_frame(values, columns, pose)
+        origins, origin = self.origins, None
+        if origins is not None:
+            origin = jnp.asarray(origins.values[np.array(self.domain.dynamic)], values.dtype)
+            inside = inside - origin
         resolutions = jnp.asarray(self.domain.resolutions, found.location.dtype)
         changes = jnp.array([target == "change" for target in self.spec.targets])
         location = found.location.reshape(members * slots, 1, quantities) + jnp.where(changes, inside, 0.0)[None]
@@ -189,7 +220,10 @@ class Rule(eqx.Module):
             valid=scene.valid,
             values=values,
             x=x,
+            entries=entries,
+            doubt=disagreement(found.location, found.variance + jnp.square(resolutions), self.domain.leaves),
             pose=pose,
+            origin=origin,
             components=components,
             noise=noise,
             copula=self.copula,
@@ -205,6 +239,8 @@ class Rule(eqx.Module):
         arrays = self.noise.arrays()
         if self.copula is not None:
             arrays |= {"copula.loading": self.copula.loading, "copula.apart": self.copula.apart}
+        if self.familiar is not None:
+            arrays |= {f"familiar.{name}": part for name, part in self.familiar._asdict().items()}
         arrays |= {f"predictor.{name}": array for name, array in self.predictor.arrays().items()}
         entry = {
             **self.spec.to_json(),
@@ -212,6 +248,8 @@ class Rule(eqx.Module):
             "copula": self.copula is not None,
             "predictor": {**self.predictor.describe(), "kind": predictor_name(self.predictor)},
         }
+        if self.familiar is not None:
+            entry["familiar"] = [gauge.name for gauge in gauges(self.layout)]
         return entry, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
     @classmethod
@@ -225,4 +263,12 @@ class Rule(eqx.Module):
         if entry["outliers"]:
             noise = DefaultNoise(noise.variance, take("noise.outlier_share"), take("noise.outlier_variance"))
         copula = OneFactorCopula(take("copula.loading"), take("copula.apart")) if entry["copula"] else None
-        return cls(domain, RuleSpec.from_json(entry, domain), predictor, noise, copula)
+        found = cls(domain, RuleSpec.from_json(entry, domain), predictor, noise, copula, _familiar(entry, take))
+        if "familiar" in entry and [*entry["familiar"]] != [gauge.name for gauge in gauges(found.layout)]:
+            raise DefinitionError("the ranges of its inputs are those of other inputs")
+        return found
+
+
+def _familiar(entry: Mapping[str, Any], take: Take) -> Familiar | None:
+    """What was seen in training, if the file says: files of an earlier version do not."""
+    return Familiar(*(take(f"familiar.{name}") for name in Familiar._fields)) if "familiar" in entry else None

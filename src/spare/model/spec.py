@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spare.errors import DefinitionError, one_of
-from spare.language.domain import Domain
+from spare.language.domain import Domain, expect_domain
 from spare.language.references import Pointer, Shell
 
 TARGETS = ("absolute", "change")
@@ -21,12 +21,15 @@ class FeatureSpec:
     `framed`   positions and directions in the action's frame, with harmonics of its heading; otherwise the world's
     `dropped`  entries of x, by name (`mean(b1).x`), that the predictor does not see
     `extra`    entries by aggregators that the reference does not offer (`sum(b1).x`) that it sees as well
+    `origins`  what is subtracted from each property, then from each parameter of the action; empty: nothing. In a frame
+               it does not concern what the frame itself shifts or turns
     """
 
     inputs: tuple[str, ...]
     framed: bool = False
     dropped: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    origins: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +63,7 @@ class RuleSpec:
 
         One word for `targets` stands for all properties whose kind allows it.
         """
+        expect_domain(domain)
         if isinstance(targets, str):
             if targets not in TARGETS:
                 raise DefinitionError(one_of("target", targets, TARGETS))
@@ -84,7 +88,15 @@ class RuleSpec:
                 raise DefinitionError(f"targets: property {name!r} is predicted as {TARGETS[kind.changes]!r}")
         if self.features.framed and domain.action(self.action).frame is None:
             raise DefinitionError(f"action {self.action!r} has no frame; a rule in the frame needs one")
+        expected = len(domain.properties) + len(domain.action(self.action).parameters)
+        if self.features.origins and len(self.features.origins) != expected:
+            raise DefinitionError(f"origins: {expected} numbers are needed, got {len(self.features.origins)}")
         return self
+
+    @property
+    def framed(self) -> bool:
+        """Whether the rule works in the action's frame."""
+        return self.features.framed
 
     @property
     def score(self) -> int:
@@ -102,7 +114,11 @@ class RuleSpec:
             name: [[p.reference, [*p.arguments]] for p in shell]
             for name, shell in (("gamma", self.gamma), ("delta", self.delta))
         }
-        chosen = {name: list(getattr(self.features, name)) for name in ("inputs", "dropped", "extra")}
+        chosen: dict[str, list[Any]] = {
+            name: list(getattr(self.features, name)) for name in ("inputs", "dropped", "extra")
+        }
+        if self.features.origins:
+            chosen["origins"] = list(self.features.origins)
         return {"action": self.action, **lists, "targets": [*self.targets], "framed": self.features.framed, **chosen}
 
     @classmethod
@@ -113,7 +129,8 @@ class RuleSpec:
             Shell(roles, tuple(Pointer(name, tuple(slots)) for name, slots in entry[key])) for key in ("gamma", "delta")
         )
         inputs, dropped, extra = (tuple(entry[name]) for name in ("inputs", "dropped", "extra"))
-        features = FeatureSpec(inputs, entry["framed"], dropped, extra)
+        origins = tuple(float(one) for one in entry.get("origins", ()))
+        features = FeatureSpec(inputs, entry["framed"], dropped, extra, origins)
         return cls(entry["action"], gamma, delta, features, tuple(entry["targets"])).checked(domain)
 
 

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from spare.data.experience import Experience
+from spare.arrays import precision
+from spare.data.experience import Experience, expect_experience
+from spare.data.precision import spacing
 from spare.data.scene import Scene
-from spare.language.domain import Domain
+from spare.forks import check_threads
+from spare.language.domain import Domain, expect_domain
 from spare.language.references import Reference
 from spare.testing.models import shuffled
 from spare.testing.report import Finding, Report
@@ -31,7 +33,9 @@ CORRELATED = 0.5
 
 def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most: int = 128) -> Report:
     """Findings about a domain on data: what never applies, varies or occurs, is slow, raises, or looks misdeclared."""
-    data = experience.with_domain(domain)
+    check_threads()
+    expect_domain(domain)
+    data = expect_experience(experience).with_domain(domain)
     if not len(data):
         empty = Finding("experience", "it is empty", "Give at least one transition")
         return Report(f"domain {domain.name!r}", (), (empty,))
@@ -40,7 +44,8 @@ def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most:
     answers: dict[str, _Answers] = {}
     for reference in domain.references:
         try:
-            answers[reference.name] = _ask(reference, few, seed)
+            with precision(double=few.double):
+                answers[reference.name] = _ask(reference, few, seed)
         except Exception as error:  # formulas are the user's code: whatever they raise is a finding
             text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             findings.append(Finding(_name(reference), f"it raises on these data: {text}", "Repair its formula"))
@@ -72,10 +77,12 @@ def _properties(data: Experience) -> Iterator[Finding]:
         if prop.period is None and full is not None and changes.max() > 0.9 * full:
             text = f"its values span almost {full:.4g} and it sometimes changes by {changes.max():.3g}"
             yield Finding(subject, text, f"If it is an angle, declare period={full:.6g}", False)
-        step = float(np.spacing(np.float32(np.abs(seen).max())))
+        step = spacing(seen, data.values.dtype.type)
         if not prop.static and prop.resolution is not None and step > prop.resolution:
-            text = f"it reaches {np.abs(seen).max():.3g}, where 32-bit numbers are {step:.2g} apart"
-            yield Finding(subject, text, "Subtract an offset, or raise the resolution", False)
+            bits = 8 * data.values.itemsize
+            text = f"it reaches {np.abs(seen).max():.3g}, where {bits}-bit numbers are {step:.2g} apart"
+            advice = "Subtract an offset" if data.double else "Give it in 64-bit numbers"
+            yield Finding(subject, text, f"{advice}, or raise the resolution", False)
 
 
 def _actions(data: Experience) -> Iterator[Finding]:
@@ -107,7 +114,8 @@ def _frames(data: Experience) -> Iterator[Finding]:
             continue
         mine = data[rows]
         places = mine.values[mine.offsets[:-1, None] + mine.objects[:, : len(action.objects)]].astype(np.float64)
-        origin = domain.poses(action, places.astype(np.float32), mine.parameters).origin
+        with precision(double=mine.double):
+            origin = domain.poses(action, places.astype(mine.values.dtype), mine.parameters).origin
         groups = [group for group in action.frame.positions if {*group} <= {*domain.property_names}]
         units = [tuple(domain.property(name).unit for name in group[:2]) for group in groups]
         for group, unit in zip(groups, units, strict=True):
@@ -182,10 +190,10 @@ def _asker(reference: Reference, domain: Domain) -> Any:
 
 
 def _padded(data: Experience, size: int) -> Scene:
-    values = np.zeros((len(data), size, len(data.domain.properties)), np.float32)
+    values = np.zeros((len(data), size, len(data.domain.properties)), data.values.dtype)
     valid = np.arange(size) < data.counts[:, None]
     values[valid] = data.values
-    return Scene(jnp.asarray(values), valid, data.action, data.objects, data.parameters)
+    return Scene(values, valid, data.action, data.objects, data.parameters)
 
 
 def _reference(reference: Reference, answers: dict[str, _Answers]) -> Iterator[Finding]:

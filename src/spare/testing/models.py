@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.data.experience import Experience
+from spare.data.experience import Experience, expect_experience
 from spare.errors import SpareError
 from spare.language.domain import Domain
 from spare.model.model import TransitionModel, load
@@ -43,7 +43,7 @@ def check_model(
 
     Gives a `Report` whose findings say what is wrong and what to do; `reload` reads what `model.save` writes.
     """
-    data = experience[:most]
+    data = expect_experience(experience)[:most]
     checks = {
         "shapes": _shapes,
         "determinism": _determinism,
@@ -145,7 +145,7 @@ def _indifference(model: TransitionModel, data: Experience, seed: int) -> Iterat
     if not _near(model.log_prob(data.weighted(np.linspace(0, 3, len(data)))), model.log_prob(data)):
         yield Finding("log_prob", "it depends on weights", "A density does not: weights are for learning")
     elsewhere = np.where([p.static for p in data.domain.properties], data.values, data.values + 1)
-    blind = dataclasses.replace(data, next_values=elsewhere.astype(np.float32))
+    blind = dataclasses.replace(data, next_values=elsewhere.astype(data.values.dtype))
     if not np.array_equal(model.sample(blind, seed), model.sample(data, seed)):
         yield Finding("sample", "it looks at the next state", "Draw from (s, a) alone")
 
@@ -155,10 +155,11 @@ def _draws(model: TransitionModel, data: Experience, seed: int) -> Iterator[Find
     said = model.predict(data.states[0], data.actions[0])
     mean, std = (np.asarray(part, np.float64)[:, columns] for part in (said.mean, said.std))
     many = data[np.zeros(DRAWS, np.int64)]
-    drawn = np.asarray(model.sample(many, seed), np.float32)
+    real = data.values.dtype.type
+    drawn = np.asarray(model.sample(many, seed), real)
     values = drawn.reshape(DRAWS, -1, drawn.shape[1])[:, :, columns].astype(np.float64)
     spread = values.std(axis=0)
-    rounding = 4 * np.spacing(np.abs(mean).astype(np.float32) + 1e-6)
+    rounding = 4 * np.spacing(np.abs(mean).astype(real) + real(1e-6))
     off = np.abs(values.mean(axis=0) - mean) > STRICT * spread / np.sqrt(DRAWS) + rounding
     if off.any():
         who, which = np.argwhere(off)[0]
@@ -191,7 +192,7 @@ def _ratio(model: TransitionModel, many: Experience, drawn: np.ndarray, who: int
 
     def apart(step: float) -> np.ndarray:
         moved = drawn.copy()
-        moved[rows, column] += np.float32(step)
+        moved[rows, column] += drawn.dtype.type(step)
         return np.asarray(model.log_prob(dataclasses.replace(many, next_values=moved))) - before
 
     step = float(std[who, 0])

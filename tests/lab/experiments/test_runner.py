@@ -129,9 +129,11 @@ def test_a_folder_with_other_things_is_refused(tmp_path: pathlib.Path) -> None:
 def test_a_damaged_record_is_refused_and_named(tmp_path: pathlib.Path) -> None:
     store, run = Store(tmp_path / "results", QUICK), Run("score", {}, 0)
     assert store.get(run) is None
-    store.put(run, {"task": "score", "values": {}})
-    assert store.get(run) == {"task": "score", "values": {}}
-    for text in ("", "[]", '{"task": "noise", "values": {}}', '{"task": "score"}'):
+    whole = run.record(values={})
+    store.put(run, whole)
+    assert store.get(run) == whole
+    others = [{**whole, "task": "noise"}, {**whole, "settings": {"samples": 3}}, {**whole, "seed": 1}, run.record()]
+    for text in ("", "[]", *map(json.dumps, others)):
         (store.runs / f"{run.key}.json").write_text(text)
         with pytest.raises(spare.FileError, match=rf"{run.key}.json: .*delete the file"):
             store.get(run)
@@ -177,9 +179,9 @@ def test_a_real_process_reproduces_from_what_is_stored(tmp_path: pathlib.Path) -
 
     store = Store(tmp_path / "results", QUICK)
     for run in EXPERIMENTS["table1"].runs(QUICK):
-        store.put(run, {"task": run.task, "settings": {**run.settings}, "seconds": 1.0, "values": made_up.value(run)})
+        store.put(run, run.record(seconds=1.0, values=made_up.value(run)))
     done = subprocess.run(
-        [sys.executable, "-m", "spare.commands.cli", "reproduce", "table1", "--quick", "--page", "page.md", "--json"],
+        [sys.executable, "-m", "spare", "reproduce", "table1", "--quick", "--page", "page.md", "--json"],
         cwd=tmp_path,
         env={**os.environ, "SPARE_CACHE": "off"},
         capture_output=True,
@@ -205,7 +207,7 @@ def test_a_failed_cell_is_told_and_the_exit_code_is_1(
     store = Store(folder, QUICK)
     first, *others = EXPERIMENTS["table1"].runs(QUICK)
     for run in others:
-        store.put(run, {"task": run.task, "seconds": 1.0, "values": made_up.value(run)})
+        store.put(run, run.record(seconds=1.0, values=made_up.value(run)))
     failed = {"task": first.task, "settings": {}, "seed": 0, "seconds": 0.1, "error": "FitError: no luck today"}
     monkeypatch.setattr(runner, "make_data", lambda *_: None)
     monkeypatch.setattr(runner, "compute", lambda *_: failed)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -31,6 +30,7 @@ from spare.learning.presets import Training
 from spare.learning.problems import padded_problem, take_scale
 from spare.learning.threads import in_parallel
 from spare.model.predictors import Predictor
+from spare.programs import PROGRAMS
 
 ORDERS = ("none", "xtheny", "stack")
 
@@ -48,6 +48,7 @@ class FlatSettings:
                  object again and again, then the rest as xtheny
     `inputs`     dynamic: only properties that can change (the paper); all: static ones too
     `targets`    absolute: new values (the paper); change: differences
+    `framed`     use the action's frame, where it has one
     `bootstrap`  each member of an ensemble sees its own resampling of the data (PETS)
     """
 
@@ -57,6 +58,7 @@ class FlatSettings:
     inputs: Literal["dynamic", "all"] = "dynamic"
     targets: Literal["absolute", "change"] = "absolute"
     bootstrap: bool = False
+    framed: bool = False
     validation: float = 0.15
 
     def __post_init__(self) -> None:
@@ -120,7 +122,7 @@ class Flat(GaussianModel):
     """The trained network (or ensemble) of one action, for states of `count` objects."""
 
     def __init__(self, domain: Domain, action: str, settings: FlatSettings, predictor: Predictor) -> None:
-        super().__init__(domain, framed=False)
+        super().__init__(domain, settings.framed and domain.action(action).frame is not None)
         self.action, self.settings, self.predictor = action, settings, predictor
         self.count = predictor.y_mean.shape[0]
 
@@ -138,7 +140,8 @@ class Flat(GaussianModel):
         size = round_up(len(x))
         padded = np.zeros((size, x.shape[1]), np.float32)
         padded[: len(x)] = x
-        mean, variance = (np.asarray(one, np.float64)[: len(x)] for one in _ask(self.predictor, padded))
+        found = PROGRAMS.call("flat", _ask, (self.predictor, padded))
+        mean, variance = (np.asarray(one, np.float64)[: len(x)] for one in found)
         shape = (mean.shape[1], len(part.data.values), mean.shape[3])
         change, spread = np.empty(shape), np.empty(shape)
         flat = order.reshape(-1)
@@ -148,7 +151,6 @@ class Flat(GaussianModel):
         return RowGaussians(change, spread)
 
 
-@eqx.filter_jit
 def _ask(predictor: Predictor, x: Any) -> Any:
     found = jax.vmap(predictor)(x)
     return found.location, found.variance
@@ -176,7 +178,7 @@ def fit_flat(
     if len(actions) != 1:
         raise FitError(f"a flat network learns one action at a time; these data have {len(actions)}")
     action = data.domain.actions[actions[0]].name
-    order, seen = ordering(data, action, settings), observe_rows(data, action, framed=False)
+    order, seen = ordering(data, action, settings), observe_rows(data, action, settings.framed)
     matrix = _matrix(data, seen, order, settings)
     weights = split_weights(data.weights, settings.validation, seed)
     scaling = take_scale(matrix, weights[0], data.domain)

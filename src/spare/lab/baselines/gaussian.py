@@ -20,6 +20,7 @@ from spare.data.checks import check_call, check_state
 from spare.data.experience import Experience
 from spare.data.state import ActionCall, State
 from spare.errors import DataError
+from spare.forks import check_threads
 from spare.language.domain import Domain
 from spare.language.frames import FrameColumns, FramePose, from_frame, variances_from_frame
 from spare.learning.dataset import ObservedRows, action_poses, observe_rows
@@ -147,6 +148,7 @@ class GaussianModel(abc.ABC):
         return self._last[1]
 
     def _parts(self, experience: Experience) -> Iterator[Part]:
+        check_threads()
         if experience.domain.fingerprint != self.domain.fingerprint:
             raise DataError(f"the model knows {self.domain!r}, the data belong to {experience.domain!r}")
         data = experience.with_domain(self.domain)

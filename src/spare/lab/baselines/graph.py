@@ -12,7 +12,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,10 +28,10 @@ from spare.learning.dataset import ObservedRows, observe_rows
 from spare.learning.engine import Batches, Descent, descend
 from spare.learning.fit import prepare
 from spare.learning.folds import split_weights
-from spare.learning.programs import PROGRAMS
 from spare.learning.threads import in_parallel
 from spare.model.features import Observed
 from spare.model.predictors import bounded_variance
+from spare.programs import PROGRAMS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,8 @@ class Graph(GaussianModel):
             graphs = make_graphs(mine, part.action, seen, self.scales, self.settings.neighbours, ones)
             padded = jax.tree.map(functools.partial(_lengthen, size=round_up(len(mine))), graphs)
             for k, net in enumerate(self.nets):
-                mean, raw = (np.asarray(one, np.float64)[: len(mine)][graphs.valid] for one in _ask(net, padded))
+                found = PROGRAMS.call("graph answers", _answers, (net, padded))
+                mean, raw = (np.asarray(one, np.float64)[: len(mine)][graphs.valid] for one in found)
                 change[k, rows] = mean * self.scales.change_scale
                 variance[k, rows] = raw * np.square(self.scales.change_scale)
         return RowGaussians(change, variance)
@@ -118,11 +118,6 @@ def _answers(net: GraphNet, graphs: Graphs) -> tuple[Array, Array]:
     edges = Edges(*(part.reshape(-1) for part in (jnp.maximum(graphs.senders, 0) + base, last + base, real)))
     mean, raw = net(graphs.nodes.reshape(-1, features), graphs.values.reshape(n * size, -1), edges)
     return mean.reshape(n, size, -1), bounded_variance(raw).reshape(n, size, -1)
-
-
-@eqx.filter_jit
-def _ask(net: GraphNet, graphs: Graphs) -> Any:
-    return _answers(net, graphs)
 
 
 def _losses(net: GraphNet, graphs: Graphs, floor: Any, beta: float) -> Array:

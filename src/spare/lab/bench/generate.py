@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.lab.workers import pool
 from spare.lab.worlds.push import engines
 from spare.lab.worlds.push.chunks import make_chunk, shared_engine
 from spare.lab.worlds.push.engines import GRIPPER, Engine
@@ -104,7 +105,7 @@ def _resident() -> float:
 
 def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Everything, as plain numbers: overhead, rate and memory of each engine, and the speed-up by a second worker."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     rounds, samples, many, turns, flat = (3, 15, 100, 1, 300) if quick else (7, 40, 400, 7, 10_000)
 
@@ -115,7 +116,7 @@ def run(quick: bool, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
         say(f"{engine}: one worker and two, {many} samples, {turns} times each")
         facts[engine]["two_workers"] = speed_up(many, turns, engine=engine)
     say(f"memory over {flat} samples, both engines at once (no time is measured)")
-    seen: Any = Parallel(n_jobs=len(ENGINES))(delayed(memory)(flat, engine, seed) for engine in ENGINES)
+    seen: Any = pool(len(ENGINES))(delayed(memory)(flat, engine, seed) for engine in ENGINES)
     for engine, resident in zip(ENGINES, seen, strict=True):
         facts[engine]["memory_mb"] = resident
     facts["goals"] = {"overhead at most": 1.3, "two workers at least": 1.8}

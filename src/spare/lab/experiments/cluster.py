@@ -70,21 +70,27 @@ def each(client: Client, task: Callable[..., Any], calls: Sequence[tuple[Any, ..
     A call whose workers die again and again has no result; one that raises raises here.
     """
     from distributed import CancelledError, KilledWorker, as_completed
+    from distributed.client import ClosedClientError
 
-    futures = {client.submit(task, *call, pure=False, priority=-k): k for k, call in enumerate(calls)}
+    futures: dict[Any, int] = {}
     try:
+        for k, call in enumerate(calls):
+            futures[client.submit(task, *call, pure=False, priority=-k)] = k
         for future in as_completed(list(futures), loop=client.loop):
             number = futures.pop(future)
             try:
                 yield number, future.result(), ""
             except KilledWorker as error:
                 yield number, None, f"workers died ({type(error).__name__}); this run did not finish"
-            except (CancelledError, OSError) as error:
-                raise UsageError(
-                    f"the cluster went away ({_reason(error)}); run the same command to continue"
-                ) from error
+    except (CancelledError, ClosedClientError, OSError) as error:
+        reason = f" ({_reason(error)})" if isinstance(error, OSError) else ""
+        raise UsageError(
+            f"the cluster went away: its scheduler does not answer any more{reason}. "
+            "Finished runs are kept; run the same command to continue"
+        ) from error
     finally:
-        client.cancel(list(futures), force=True)
+        with contextlib.suppress(CancelledError, ClosedClientError, OSError):
+            client.cancel(list(futures), force=True)
 
 
 def _reason(error: BaseException) -> str:
@@ -96,13 +102,19 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's own log lines are for operators of the cluster; what goes wrong is said here."""
+    """Dask's own log lines are for operators of the cluster; what goes wrong is said here.
+
+    Some of its loggers have levels of their own, whatever that of the one above them is: each is asked.
+    """
     import logging
 
-    log = logging.getLogger("distributed")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    families = ("distributed", "tornado", "asyncio")
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in families]
+    before = {name: logging.getLogger(name).level for name in (*families, *names)}
+    for name in before:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        log.setLevel(before)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

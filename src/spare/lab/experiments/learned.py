@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spare.data.experience import Experience
-from spare.learning.history import SearchResult, describe_history
+from spare.learning.history import SearchResult, SlotsFound, describe_history
 from spare.learning.many import ManyResult
 from spare.model import diagram
 from spare.model.model import Model, TransitionModel
@@ -25,7 +25,7 @@ DRAWS = 39
 """Draws of each transition for `ranks`: a value's rank among them is one of 40, two for each bin."""
 
 
-def describe(model: Model, history: Sequence[SearchResult | ManyResult] = ()) -> dict[str, Any]:
+def describe(model: Model, history: Sequence[SearchResult | ManyResult | SlotsFound] = ()) -> dict[str, Any]:
     """The record of a model, and of how it was found if that is known: the module's fields."""
     return {
         "domain": model.domain.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -13,7 +14,9 @@ from spare.data.experience import Experience
 from spare.errors import UsageError, one_of
 from spare.lab.baselines.flat import PAPER, PETS, FlatSettings, fit_flat
 from spare.lab.baselines.graph import GraphSettings, fit_graph
+from spare.lab.baselines.several import fit_each
 from spare.lab.baselines.simple import no_change, oracle_references
+from spare.lab.baselines.trees import TreeSettings, fit_trees
 from spare.language.references import Pointer, Shell
 from spare.learning.fit import FitResult, fit
 from spare.learning.presets import PRESETS, Preset, Training
@@ -71,7 +74,8 @@ def _rules(name: str) -> Learner:
 def _flat(base: FlatSettings, order: str) -> Learner:
     def learn(data: Experience, seed: int, effort: float) -> Scored:
         settings = dataclasses.replace(base, order=order, training=shorter(base.training, effort))
-        return fit_flat(data.domain, data, seed=seed, settings=settings, threads=1)
+        fit_one = functools.partial(fit_flat, seed=seed, settings=settings, threads=1)
+        return fit_each(fit_one, data.domain, data)
 
     return learn
 
@@ -80,9 +84,17 @@ def _graph(framed: bool) -> Learner:
     def learn(data: Experience, seed: int, effort: float) -> Scored:
         settings = GraphSettings(framed=framed, members=MEMBERS if effort >= 1 else 1)
         settings = dataclasses.replace(settings, steps=max(settings.check_every, round(effort * settings.steps)))
-        return fit_graph(data.domain, data, seed=seed, settings=settings, threads=1)
+        fit_one = functools.partial(fit_graph, seed=seed, settings=settings, threads=1)
+        return fit_each(fit_one, data.domain, data)
 
     return learn
+
+
+def _trees(data: Experience, seed: int, effort: float) -> Scored:
+    settings = TreeSettings()
+    return fit_trees(
+        data.domain, data, seed=seed, settings=dataclasses.replace(settings, most=max(1, round(effort * settings.most)))
+    )
 
 
 def _still(data: Experience, seed: int, effort: float) -> Scored:
@@ -108,10 +120,14 @@ METHODS = {
     "flat-none": Method("flat, random order", "#e08e45", _flat(PAPER, "none")),
     "flat-stack": Method("flat, stack first", "#8f2d0a", _flat(PAPER, "stack")),
     "ensemble": Method("flat ensemble (PETS)", "#e0a458", _flat(PETS, "xtheny")),
+    "ensemble-frame": Method(
+        "flat ensemble, action's frame", "#c98a2b", _flat(dataclasses.replace(PETS, framed=True), "xtheny")
+    ),
     "ensemble-none": Method("flat ensemble, random order", "#f0cf9c", _flat(PETS, "none")),
     "ensemble-stack": Method("flat ensemble, stack first", "#a8681b", _flat(PETS, "stack")),
     "graph": Method("graph network", "#2b59c3", _graph(framed=False)),
     "graph-frame": Method("graph network, action's frame", "#7aa0e8", _graph(framed=True)),
+    "trees": Method("boosted trees, action's frame", "#6a4c93", _trees),
     "no-change": Method("nothing moves", "#8a8a8a", _still),
     "oracle": Method("SPARE, true lists given", "#8cc68f", _oracle),
 }

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,7 @@ def reproduce(
     say(f"{len(runs)} runs, {len(runs) - len(todo)} of them finished before")
     make_data(todo, store, jobs, say)
     todo = sorted(todo, key=lambda run: -cost(run))
-    found = _here(todo, store, jobs, cache) if cluster is None else _far(todo, store, cluster)
+    found = computed(todo, store, jobs, cache) if cluster is None else _far(todo, store, cluster)
     for done, (run, record) in enumerate(found, 1):
         store.put(run, record)
         records[run.key] = record
@@ -111,8 +110,8 @@ def cost(run: Run) -> float:
     return WEIGHT.get(run.task, 1) * HEAVY.get(run.settings.get("method", ""), 1) * (1 + share)
 
 
-def _here(runs: Sequence[Run], store: Store, jobs: int, cache: str | None) -> Iterator[tuple[Run, Record]]:
-    """(run, record) as they are finished, in any order."""
+def computed(runs: Sequence[Run], store: Store, jobs: int, cache: str | None) -> Iterator[tuple[Run, Record]]:
+    """(run, record) as they are finished on worker processes here, in any order."""
     from joblib import delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -142,7 +141,5 @@ def _far(runs: Sequence[Run], store: Store, client: Client) -> Iterator[tuple[Ru
 
 
 def _one(run: Run, data: pathlib.Path, cache: str | None, owner: int) -> tuple[str, Record]:
-    if os.getppid() == owner:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's
-        follow(owner)
+    follow(owner)
     return run.key, compute(run, data, cache)

@@ -27,6 +27,7 @@ from spare.io import strictjson, tensors
 from spare.io.atomic import replacing
 from spare.io.locks import LOCK, TORN, hold
 from spare.lab.experiments.runs import Run, Size
+from spare.names import shown
 
 FORMAT = 1
 """Goes up whenever runs of an older code must not be mixed with new ones."""
@@ -39,19 +40,23 @@ def identity(size: Size) -> dict[str, Any]:
     return {"format": FORMAT, "spare": importlib.metadata.version("spare-models"), "size": size.name}
 
 
-def circumstances() -> dict[str, Any]:
-    """When and with what a run is made: time, versions, machine."""
-    parts = ("jax", "equinox", "numpy", "pybullet")
-    versions = {}
-    for name in parts:
+def versions() -> dict[str, str]:
+    """Versions of the packages that compute runs, as far as they are installed."""
+    found = {}
+    for name in ("jax", "equinox", "numpy", "pybullet"):
         try:
-            versions[name] = importlib.metadata.version(name)
+            found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+    return found
+
+
+def circumstances() -> dict[str, Any]:
+    """When and with what a run is made: time, versions, machine."""
     return {
         "time": now(),
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": versions(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
 
@@ -88,6 +93,15 @@ class Store:
                     f"{self.folder}: these results are of {what} {found.get(key)!r}, this run is of {wanted[key]!r}; "
                     "choose another folder with --out"
                 )
+        before, now = found.get("versions", {}), versions()
+        if not isinstance(before, dict):
+            raise FileError(f"{path}: it does not say with what it was made; choose another folder with --out")
+        for name in sorted({*now, *before} if before else ()):
+            if before.get(name) != now.get(name):
+                raise FileError(
+                    f"{self.folder}: these results were made with {name} {shown(before.get(name))}, and this is "
+                    f"{now.get(name)}; choose another folder with --out"
+                )
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -104,7 +118,8 @@ class Store:
         if not path.is_file():
             return None
         record = read_json(path)
-        if record.get("task") != run.task or ("values" in record) == ("error" in record):
+        mine = json.loads(json.dumps(run.record()))
+        if any(record.get(key) != mine[key] for key in mine) or ("values" in record) == ("error" in record):
             raise FileError(f"{path}: this is not the record of a run; delete the file to compute it again")
         return record
 

@@ -17,6 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from spare.arguments import check_seed, check_whole
 from spare.data.experience import Experience
 from spare.errors import UsageError
 from spare.language.domain import Action, Domain
@@ -90,7 +91,8 @@ def true_model(followers: int = 2) -> Model:
 
 def generate(samples: int, seed: int, *, followers: int = 2, lines: int = 3, longest: int = 5) -> Experience:
     """`samples` transitions in states of `lines` lines of up to `longest` people; sample i depends on (seed, i)."""
-    if samples < 1 or not 0 <= followers < len(FOLLOW) or lines < 1 or longest <= followers:
+    seed, samples = check_seed(seed, "queue: seed"), check_whole("queue: samples", samples, 1)
+    if not 0 <= followers < len(FOLLOW) or lines < 1 or longest <= followers:
         raise UsageError(
             f"queue: samples >= 1, 0 <= followers < {len(FOLLOW)}, lines >= 1 and longest > followers are needed"
         )

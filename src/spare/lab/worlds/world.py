@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from spare.arguments import check_seed, check_whole
 from spare.data.experience import Experience
-from spare.errors import DataError, UsageError
+from spare.errors import DataError
 from spare.language.domain import Domain
 from spare.language.frames import to_frame
 
@@ -67,8 +68,9 @@ class World:
     def generate(self, samples: int, seed: int, *, objects: int | None = None) -> Experience:
         """`samples` transitions, each of `objects` objects or of a drawn number; sample i depends on (seed, i)."""
         low, high = self.objects
-        if samples < 1 or seed < 0 or (objects is not None and not low <= objects <= high):
-            raise UsageError(f"{self.name}: samples >= 1, seed >= 0 and {low} to {high} objects are needed")
+        seed, samples = check_seed(seed, f"{self.name}: seed"), check_whole(f"{self.name}: samples", samples, 1)
+        if objects is not None:
+            objects = check_whole(f"{self.name}: objects", objects, low, high)
         made = [self._sample(np.random.default_rng([seed, i]), objects) for i in range(samples)]
         columns = {name: [one[name] for one in made] for name in made[0]}
         arrays: dict[str, Any] = {name: np.concatenate(columns[name]) for name in ("values", "next_values", "ids")}

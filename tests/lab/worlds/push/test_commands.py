@@ -38,9 +38,7 @@ def test_generate_writes_a_file_and_says_what_is_in_it(tmp_path, capsys):
 def test_generate_as_json_in_the_other_engine(tmp_path):
     path = tmp_path / "push.parquet"
     words = ["generate", "push", "--samples", "4", "--engine", "mujoco", "--json", "--out", str(path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "spare.commands.cli", *words], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "spare", *words], capture_output=True, text=True, check=True)
     facts = json.loads(done.stdout)
     assert facts["samples"] == 4
     assert facts["reject_share"] == 0

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from spare.arguments import check_seed
 from spare.data.experience import Experience, concatenate
 from spare.errors import DataError, UsageError
+from spare.lab.workers import pool
 from spare.lab.worlds.push.chunks import Chunk, work
 from spare.lab.worlds.push.engines import version
 from spare.lab.worlds.push.episode import REASONS, tally
@@ -57,7 +59,7 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     out           also write this Parquet file; an interrupted run continues where it stopped
     max_rejects   stop with a `DataError` when a larger share of attempts is rejected
     """
-    chosen = {"extra": extra, "seed": seed, "engine": engine, "noise": noise, "ranges": ranges or Ranges()}
+    chosen = {"extra": extra, "seed": check_seed(seed), "engine": engine, "noise": noise, "ranges": ranges or Ranges()}
     settings = Settings.make(stack, share, **chosen)
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise UsageError(f"samples must be a whole number of at least 1, got {samples!r}")
@@ -170,15 +172,15 @@ def _progress(total: int, found: Iterable[Experience]) -> Iterator[Callable[[Exp
 
 def simulate(settings: Settings, spans: list[tuple[int, int]], jobs: int) -> Iterator[Chunk]:
     """Chunks as they are finished, in any order; a pool whose worker died is replaced."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     missing, deaths, owner = dict.fromkeys(spans), 0, os.getpid()
     while missing:
         # More processes than chunks would only cost their start.
-        pool = Parallel(n_jobs=max(1, min(jobs, len(missing))), return_as="generator_unordered")
+        processes = pool(min(jobs, len(missing)), return_as="generator_unordered")
         try:
-            results: Any = pool(delayed(work)(settings, *span, owner) for span in list(missing))
+            results: Any = processes(delayed(work)(settings, *span, owner) for span in list(missing))
             for chunk in results:
                 del missing[chunk.start, chunk.stop]
                 deaths = 0

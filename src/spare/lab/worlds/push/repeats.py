@@ -13,6 +13,7 @@ import numpy as np
 
 from spare.data.experience import Experience
 from spare.errors import DataError, UsageError
+from spare.lab.workers import pool
 from spare.lab.worlds.push.chunks import columns_of, shared_engine
 from spare.lab.worlds.push.episode import ATTEMPTS, RejectedError, Sample, run
 from spare.lab.worlds.push.generation import settings_of, workers
@@ -105,15 +106,13 @@ def noise_floor(data: Experience, *, repeats: int = 40, jobs: int = 1) -> NoiseF
     Cross-fitted in five parts, each scored with the Gaussian of the other four, so that nothing is scored with what
     it was fitted on. Costs `repeats` simulations per transition.
     """
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     if repeats < 2 * FOLDS:
         raise UsageError(f"repeats must be at least {2 * FOLDS}, so that each part has a few, got {repeats}")
     settings = settings_of(data)
     keys = list(zip(data.info["index"].tolist(), data.info["attempt"].tolist(), strict=True))
-    results: Any = Parallel(n_jobs=workers(jobs))(
-        delayed(_repeat_positions)(settings, key, range(1, 1 + repeats)) for key in keys
-    )
+    results: Any = pool(workers(jobs))(delayed(_repeat_positions)(settings, key, range(1, 1 + repeats)) for key in keys)
     resolution = np.array([p.resolution for p in domain.properties if not p.static], np.float64)
     nats = np.concatenate([cross_fit(positions, resolution) for positions in results])
     return NoiseFloor(nats, data.offsets, stack_mask(data), repeats)

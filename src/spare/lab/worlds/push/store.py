@@ -34,7 +34,7 @@ class Parts:
         """Write down what the samples are made with, or refuse if samples made otherwise are there."""
         path = self.folder / "settings.json"
         found = _read_json(path)
-        if found is None:
+        if found is None or not self.any():  # settings of no samples bind nobody
             self._empty()
             with replacing(path) as target:
                 target.write_text(json.dumps(record, sort_keys=True, indent=1))
@@ -43,6 +43,10 @@ class Parts:
                 f"{self.folder} holds samples of an unfinished run with other settings "
                 f"({_difference(found, record)}); finish that run, or remove the folder"
             )
+
+    def any(self) -> bool:
+        """Whether a chunk is finished."""
+        return any(self.folder.glob("*.parquet"))
 
     def _empty(self) -> None:
         for part in self.folder.glob("*.parquet"):
@@ -67,6 +71,11 @@ class Parts:
     def _path(self, start: int, stop: int) -> pathlib.Path:
         return self.folder / f"{start:08d}-{stop:08d}.parquet"
 
+    def leave(self) -> None:
+        """If nothing was finished, leave nothing behind."""
+        if not self.any():
+            self._held.clear()
+
     def remove(self) -> None:
         """The output is written: the parts are not needed any more."""
         self._held.clear()
@@ -87,13 +96,24 @@ def holding(out: str | os.PathLike[str]) -> Iterator[Parts]:
         raise UsageError(
             f"{final}: another process is generating this file now ({error.owner}); wait for it"
         ) from error
+    parts = Parts(held)
+    _held.append(parts)
     try:
         held.sweep()
-        yield Parts(held)
+        yield parts
     finally:
-        if not any(folder.glob("*.parquet")):
-            held.clear()  # nothing was finished: leave nothing behind
+        parts.leave()
+        _held.remove(parts)
         held.release()
+
+
+_held: list[Parts] = []
+
+
+def leave() -> None:
+    """Whatever this process holds, as if it had come to the end of the block: for one that ends in the middle."""
+    for parts in _held:
+        parts.leave()
 
 
 def _read_json(path: pathlib.Path) -> dict[str, Any] | None:

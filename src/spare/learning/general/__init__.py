@@ -1,0 +1,1 @@
+"""Learning rules with heads: optional pointers, a head per slot, outcomes, processes."""

@@ -1,0 +1,146 @@
+"""What happens to objects by themselves, whatever is done: stays, drifts, or follows a net of its own properties.
+
+The levels are tried in this order, over all transitions and all objects that no action names; the next one is taken if
+the paired test over held-out transitions supports it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from spare.data.experience import Experience
+from spare.language.references import EVERYONE, Pointer, Shell
+from spare.learning.bindings import Bindings
+from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
+from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
+from spare.learning.statistics import paired_improvement
+from spare.model.heads import HeadSpec
+
+LEVELS = ("stay", "drift", "net")
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """The process that was chosen, with what it says of every object row, held out, and the change that it expects.
+
+    said: densities of all rows; expected (R, Q); rest (Q,): variance of what follows the process.
+    """
+
+    level: str
+    said: Everywhere
+    expected: np.ndarray
+    rest: np.ndarray
+
+
+def process_rows(data: Experience) -> ActionRows:
+    """All object rows in the world's coordinates; their changes are y."""
+    first = data.domain.actions[0].name
+    return ActionRows(Bindings(data, first), False, np.zeros((len(data.values), len(data.domain.dynamic))))
+
+
+def acted_rows(data: Experience) -> np.ndarray:
+    """Which rows are objects of their transition's action, (R,)."""
+    mask = np.zeros(len(data.values), bool)
+    for index, action in enumerate(data.domain.actions):
+        chosen = np.flatnonzero(data.action == index)
+        for role in range(len(action.objects)):
+            mask[data.offsets[chosen] + data.objects[chosen, role]] = True
+    return mask
+
+
+def level_spec(level: str, rows: ActionRows) -> HeadSpec:
+    """The head of a level: pinned, constant, or a net of own properties."""
+    entries = rows.layout(Shell(len(rows.roles))).entries
+    own = tuple(name for name, entry in entries.items() if entry.about == "own")
+    return {"stay": HeadSpec(0, (), 1, True), "drift": HeadSpec(0), "net": HeadSpec(0, own)}[level]
+
+
+def rest_of(y: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
+    """A robust first guess at the variance of what rests, (Q,)."""
+    middle = np.median(y, axis=0) if len(y) else np.zeros(len(resolutions))
+    spread = 1.4826 * np.median(np.abs(y - middle), axis=0) if len(y) else resolutions
+    return np.maximum(np.square(spread) - np.square(resolutions), np.square(0.03 * resolutions))
+
+
+def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float) -> Process:
+    """The simplest process that explains held-out objects as well as the next one."""
+    rows, others = process_rows(data), ~acted_rows(data)
+    resolutions = data.domain.resolutions
+    if not others.any():
+        others = ~others
+    rest = rest_of(rows.y[others], resolutions)
+    judge = Judge(rows, folds, trainer, rest=rest)
+    shell = Shell(len(rows.roles))
+    best, level = judge.fit(shell, {0: others}, [level_spec("stay", rows)])[0], "stay"
+    stays = best
+    for one in LEVELS[1:]:
+        trial = judge.fit(shell, {0: others}, [level_spec(one, rows)])[0]
+        if _supported(judge, best, trial, alpha) and _enough(data, judge, best, trial, stays):
+            best, level = trial, one
+    return described(judge, shell, best, level)
+
+
+def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> bool:
+    """Whether the paired test asks for the new level, for its mean alone, and most objects gain.
+
+    An action that moves many makes every richer density look better; a process must say where objects go, with a
+    noise that is the same for all, and be right about most of them.
+    """
+    rows = judge.rows
+    y = rows.y[new.rows]
+    kinds = [1 if head.spec.free else 0 for head in (old, new)]
+    before, after = (head.mean[:, kind] for head, kind in zip((old, new), kinds, strict=True))
+    spread = np.maximum(old.variance[:, kinds[0]], 1e-30)
+
+    def robust(mean: np.ndarray) -> np.ndarray:
+        score = np.square(y - mean) / spread
+        return -2.0 * np.log1p(score / 3.0).sum(axis=1)
+
+    centred = np.where(new.seen, robust(after) - robust(before), 0.0)
+    whole = np.where(new.seen, new.log_density - old.log_density, 0.0)
+    for gain in (whole, centred):
+        total = rows.per_transition(gain, new.rows)
+        mean, p_value = paired_improvement(np.zeros_like(total), -total, judge.folds.judged)
+        if not (mean > 0 and p_value < alpha):
+            return False
+    return bool((centred[new.seen] > 0).mean() > 0.5)
+
+
+def _enough(data: Experience, judge: Judge, old: JudgedHead, new: JudgedHead, stays: JudgedHead) -> bool:
+    """Whether a process explains at least half of what a head for everyone that sees the action explains.
+
+    Where it does not, it is the action that moves things.
+    """
+    gained = float(np.where(new.seen, new.log_density - stays.log_density, 0.0).sum())
+    dense = 0.0
+    for index in np.unique(data.action):
+        rows = action_rows(data, int(index), np.zeros_like(judge.rows.y))
+        here = rows_of(data, np.flatnonzero(data.action == index))
+        folds = Folds(judge.folds.held[:, data.action == index], judge.folds.weights[data.action == index])
+        own = Judge(rows, folds, judge.trainer, rest=judge.rest)
+        shell = Shell(len(rows.roles), (Pointer(EVERYONE, ()),))
+        entries = rows.layout(shell).entries.items()
+        names = tuple(
+            name
+            for name, e in entries
+            if e.about in ("action", "role", "own") or (e.about == "offset" and not rows.framed)
+        )
+        others = ~rows.acted
+        if not others.any():
+            continue
+        head = own.fit(shell, {shell.roles: others}, [HeadSpec(shell.roles, names, 2, True)])[0]
+        base = np.zeros(len(judge.rows.owner))
+        base[stays.rows] = stays.log_density
+        dense += float(np.where(head.seen, head.log_density - base[here][head.rows], 0.0).sum())
+    return gained >= 0.5 * dense
+
+
+def described(judge: Judge, shell: Shell, head: JudgedHead, level: str) -> Process:
+    """The process, with what it says of every object row."""
+    rows = judge.rows
+    said = judge.everywhere(shell, head)
+    expected = np.zeros_like(rows.y) if level == "stay" else said.mean
+    rest = np.maximum(said.variance.mean(axis=0) - np.square(rows.data.domain.resolutions), 0.0)
+    return Process(level, said, expected, rest)

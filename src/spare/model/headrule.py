@@ -1,0 +1,488 @@
+"""Rules with heads: T = (A, pointers, heads, process), for one scene at a time.
+
+1. `bind`          follows the list from the action's objects. Pointers are optional: one that finds nobody leaves an
+                   empty slot. A rule applies to every call of its action in which its required slots hold somebody.
+2. Each head is asked about every member of its slot (`heads.py`); an object belongs to the first head that holds it.
+3. Whoever no head holds follows the process: it stays, drifts, or moves by its own properties.
+
+    p(s' | s, a) = mean over members m of
+        sum over outcomes z of w_z(x) [ (1 - apart) G_z + apart A_z ]  x  product over all other objects
+
+A_z has every object of the rule's scope by itself, with its wide component. G_z has them without it and with one
+common factor for each property, y_o = mean + deviation (a_o u + sqrt(1 - a_o²) e_o). Members are mixed for the whole
+transition: one member speaks for all of a draw. Densities of single values are exact marginals of this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from spare.content import same
+from spare.data.scene import Scene
+from spare.errors import DefinitionError
+from spare.language.domain import Domain
+from spare.language.frames import FrameColumns, FramePose, from_frame, to_frame, variances_from_frame
+from spare.language.references import Pointer, Shell
+from spare.language.relations import Closure
+from spare.model.copula import common_part, factor_log_density
+from spare.model.features import Observed, SceneSlots, observe
+from spare.model.heads import Head, Said
+from spare.model.predictors import Network, Take, load_network
+from spare.model.rows import RowLayout
+from spare.model.rule import Binding, follow
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadRuleSpec:
+    """A rule with heads apart from its numbers: action, list, which pointers are required, and the frame."""
+
+    action: str
+    shell: Shell
+    required: tuple[int, ...] = ()
+    framed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As a model file holds it."""
+        return {
+            "action": self.action,
+            "gamma": [[p.reference, [*p.arguments]] for p in self.shell],
+            "required": list(self.required),
+            "framed": self.framed,
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any], domain: Domain) -> HeadRuleSpec:
+        """What `to_json` wrote, if it fits the domain."""
+        roles = len(domain.action(entry["action"]).objects)
+        shell = Shell(roles, tuple(Pointer(name, tuple(slots)) for name, slots in entry["gamma"]))
+        domain.check_shell(shell, entry["action"])
+        if entry["framed"] and domain.action(entry["action"]).frame is None:
+            raise DefinitionError(f"action {entry['action']!r} has no frame; a rule in the frame needs one")
+        return cls(entry["action"], shell, tuple(entry["required"]), entry["framed"])
+
+
+class Gate(eqx.Module):
+    """w_z(x) of outcomes that belong to the whole rule: M networks over inputs of the transition."""
+
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    net: Network
+    x_mean: Float[Array, " D"]
+    x_scale: Float[Array, " D"]
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, "M K"]:
+        """log w_z by member."""
+        normal = (x - self.x_mean) / self.x_scale
+        return jax.nn.log_softmax(eqx.filter_vmap(lambda net: net(normal))(self.net), axis=-1)
+
+    @property
+    def outcomes(self) -> int:
+        """K."""
+        return self.net.biases[-1].shape[-1]
+
+    def describe(self) -> dict[str, Any]:
+        """What a file must know beside the arrays."""
+        layers = {"activation": self.net.activation, "layers": len(self.net.weights)}
+        return {"inputs": list(self.inputs), "network": layers}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All numbers by name, float32."""
+        found = {name: np.asarray(getattr(self, name), np.float32) for name in ("x_mean", "x_scale")}
+        for layer, (weight, bias) in enumerate(zip(self.net.weights, self.net.biases, strict=True)):
+            found[f"both.{layer}.weight"] = np.asarray(weight, np.float32)
+            found[f"both.{layer}.bias"] = np.asarray(bias, np.float32)
+        return found
+
+    @classmethod
+    def from_arrays(cls, description: Mapping[str, Any], take: Take) -> Gate:
+        """What `describe` and `arrays` came from."""
+        net = load_network("both", description["network"], take, constant=True)
+        return cls(tuple(description["inputs"]), net, jnp.asarray(take("x_mean")), jnp.asarray(take("x_scale")))
+
+
+def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, wanted: set[int]) -> Any:
+    """(S, N): how many steps of a closure lead to each object of the wanted slots; 1 elsewhere in a slot."""
+    view = domain.view(domain.action(spec.action), scene.values, scene.valid, scene.parameters)
+    found = []
+    for slot in range(spec.shell.slots):
+        depth = masks[slot].astype(scene.values.dtype)
+        if slot in wanted and slot >= spec.shell.roles:
+            pointer = spec.shell.pointers[slot - spec.shell.roles]
+            relation = domain.reference(pointer.reference).relation
+            if isinstance(relation, Closure):
+                depth = relation.depth(view, masks[pointer.arguments[0]]).astype(scene.values.dtype)
+        found.append(depth)
+    return jnp.stack(found)
+
+
+class HeadRule(eqx.Module):
+    """T = (A, pointers, heads, process) with an ensemble of M members; see the module's description.
+
+    `heads`    in the order in which they claim objects
+    `process`  a head over everyone else, in the world's coordinates, of own properties alone
+    `gate`     weights of outcomes that belong to the whole rule, if some head has such outcomes
+    `apart`    share of transitions without a common factor; 1 where there is none
+    """
+
+    domain: Domain = eqx.field(static=True)
+    spec: HeadRuleSpec = eqx.field(static=True)
+    heads: tuple[Head, ...]
+    process: Head
+    gate: Gate | None
+    apart: Float[Array, ""]
+
+    def __init__(
+        self,
+        domain: Domain,
+        spec: HeadRuleSpec,
+        heads: tuple[Head, ...],
+        process: Head,
+        gate: Gate | None = None,
+        apart: Any = 1.0,
+    ) -> None:
+        domain.check_shell(spec.shell, spec.action)
+        self.domain, self.spec, self.heads, self.process = domain, spec, tuple(heads), process
+        self.gate, self.apart = gate, jnp.asarray(apart, process.stay.dtype)
+        quantities = len(domain.dynamic)
+        for head in (*self.heads, process):
+            if head.y_mean.shape != (quantities,) or head.members != process.members:
+                raise DefinitionError(f"a head of this rule has {process.members} members and {quantities} properties")
+            if head.spec.slot >= spec.shell.slots:
+                raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
+        for head in self.heads:
+            self.layout.chosen(head.spec.inputs)
+        for name in process.spec.inputs:
+            if self.world.entries.get(name) is None or self.world.entries[name].about != "own":
+                raise DefinitionError(f"a process sees an object's own properties alone, not {name!r}")
+        shared = {head.spec.outcomes for head in self.heads if head.spec.scope == "rule" and head.spec.outcomes > 1}
+        if shared and (gate is None or shared != {gate.outcomes}):
+            raise DefinitionError("outcomes of the whole rule need a gate, with as many outcomes as each head")
+        if gate is not None:
+            self.layout.chosen(gate.inputs)
+
+    # -- what rules have in common --------------------------------------------------------------------------------
+
+    @property
+    def action(self) -> str:
+        """A: the action's name."""
+        return self.spec.action
+
+    @property
+    def gamma(self) -> Shell:
+        """Whom the rule looks at."""
+        return self.spec.shell
+
+    @property
+    def delta(self) -> Shell:
+        """The same list: which of its slots are predicted is said by the heads."""
+        return self.spec.shell
+
+    @property
+    def score(self) -> int:
+        """C(T, s) where the rule applies: required pointers plus one."""
+        return len(self.spec.required) + 1
+
+    @property
+    def layout(self) -> RowLayout:
+        """The entries that heads may see."""
+        return RowLayout(self.domain, self.spec.action, self.spec.shell, self.spec.framed)
+
+    @property
+    def world(self) -> RowLayout:
+        """The entries that the process may see."""
+        return RowLayout(self.domain, self.spec.action, self.spec.shell, False)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Entries of the transition as a whole that some head sees; those of single objects are left out."""
+        used = {name for head in self.heads for name in head.spec.inputs} | {*(self.gate.inputs if self.gate else ())}
+        return tuple(name for name, entry in self.layout.entries.items() if entry.common and name in used)
+
+    @property
+    def members(self) -> int:
+        """M."""
+        return self.process.members
+
+    @property
+    def familiar(self) -> None:
+        """Ranges of inputs are not kept for rules with heads."""
+        return None
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        """The same domain, lists and numbers."""
+        return same(self, other) if isinstance(other, HeadRule) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def bind(self, scene: Scene) -> Binding:
+        """Follow the list; outputs (H, N) are the objects that each head predicts."""
+        slots = follow(self.domain, scene, self.action, self.spec.shell)
+        taken, held = jnp.zeros(scene.valid.shape, bool), []
+        for head in self.heads:
+            held.append(slots[head.spec.slot] & ~taken)
+            taken = taken | slots[head.spec.slot]
+        outputs = jnp.stack(held) if held else jnp.zeros((0, *scene.valid.shape), bool)
+        mine = scene.action == self.domain.action_index(self.action)
+        for slot in self.spec.required:
+            mine = mine & slots[slot].any()
+        return Binding(slots, outputs, mine)
+
+    def pose(self, scene: Scene) -> FramePose | None:
+        """The action's frame in this scene, if the rule works in it."""
+        if not self.spec.framed:
+            return None
+        return self.domain.pose(self.domain.action(self.action), scene.values[scene.objects], scene.parameters)
+
+    def distribution(self, scene: Scene, binding: Binding) -> HeadDistribution:
+        """p(s' | s, a; T), as if the rule applied."""
+        pose, frame = self.pose(scene), self.domain.action(self.action).frame
+        columns = None if pose is None or frame is None else frame.columns(self.domain.dynamic_names)
+        seen = observe(self.domain, self.action, Observed(scene.values, scene.parameters), pose)
+        plain = observe(self.domain, self.action, Observed(scene.values, scene.parameters), None)
+        deep = {e.slot for head in self.heads for e in self.layout.chosen(head.spec.inputs) if e.about == "depth"}
+        depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
+        slots = SceneSlots(scene.objects, binding.inputs, depths)
+        resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
+        values = scene.values[:, np.array(self.domain.dynamic)]
+        process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
+        expected = process.moments(process.log_gate)[0].mean(axis=0)
+        said = tuple(head(self.layout.x(head.spec.inputs, seen, slots), resolutions) for head in self.heads)
+        log_gate = None
+        if self.gate is not None:
+            log_gate = self.gate(self.layout.common(self.gate.inputs, seen, slots))
+        return HeadDistribution(
+            domain=self.domain,
+            columns=columns,
+            scopes=tuple(head.spec.scope if head.spec.outcomes > 1 else "one" for head in self.heads),
+            pinned=tuple(head.spec.pinned for head in self.heads),
+            relative=tuple(head.spec.relative for head in self.heads),
+            valid=scene.valid,
+            values=values,
+            expected=expected,
+            x=self.layout.common(self.input_names, seen, slots),
+            pose=pose,
+            outputs=binding.outputs,
+            said=said,
+            process=process,
+            log_gate=log_gate,
+            loadings=jnp.stack([head.loading for head in self.heads])
+            if self.heads
+            else jnp.zeros((0, len(resolutions))),
+            apart=self.apart,
+        )
+
+    def show(self) -> str:
+        """`push(target): above*(target) -> b1`."""
+        roles = self.domain.action(self.action).objects
+        return f"{self.action}({', '.join(roles)}): {self.spec.shell.show(roles)}"
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The rule as a model file holds it: JSON values, and arrays by name."""
+        arrays = {"apart": np.asarray(self.apart, np.float32).reshape(1)}
+        parts: dict[str, Any] = {f"head.{k}": head for k, head in enumerate(self.heads)} | {"process": self.process}
+        if self.gate is not None:
+            parts["gate"] = self.gate
+        for label, part in parts.items():
+            arrays |= {f"{label}.{name}": array for name, array in part.arrays().items()}
+        entry = {
+            **self.spec.to_json(),
+            "heads": [head.describe() for head in self.heads],
+            "process": self.process.describe(),
+            "gate": None if self.gate is None else self.gate.describe(),
+        }
+        return entry, arrays
+
+    @classmethod
+    def unpack(cls, domain: Domain, entry: Mapping[str, Any], take: Take) -> HeadRule:
+        """The rule that `pack` wrote; `take` gives an array by name."""
+
+        def under(label: str) -> Take:
+            return lambda name: take(f"{label}.{name}")
+
+        heads = tuple(Head.from_arrays(one, under(f"head.{k}")) for k, one in enumerate(entry["heads"]))
+        gate = None if entry["gate"] is None else Gate.from_arrays(entry["gate"], under("gate"))
+        process = Head.from_arrays(entry["process"], under("process"))
+        return cls(domain, HeadRuleSpec.from_json(entry, domain), heads, process, gate, jnp.asarray(take("apart"))[0])
+
+
+class HeadDistribution(eqx.Module):
+    """p(s' | s, a; T) of one scene with N objects and Q properties that can change, as if the rule applied.
+
+    `said` and `process` have axes (M, N, K, Q); `expected` (N, Q) is the change that the process expects; heads speak
+    of changes beyond it, in the frame. `scopes` and `pinned`: of each head.
+    """
+
+    domain: Domain = eqx.field(static=True)
+    columns: FrameColumns | None = eqx.field(static=True)
+    scopes: tuple[str, ...] = eqx.field(static=True)
+    pinned: tuple[bool, ...] = eqx.field(static=True)
+    relative: tuple[bool, ...] = eqx.field(static=True)
+    valid: Bool[Array, " N"]
+    values: Float[Array, "N Q"]
+    expected: Float[Array, "N Q"]
+    x: Float[Array, " D"]
+    pose: FramePose | None
+    outputs: Bool[Array, "H N"]
+    said: tuple[Said, ...]
+    process: Said
+    log_gate: Float[Array, "M K"] | None
+    loadings: Float[Array, "H Q"]
+    apart: Float[Array, ""]
+
+    def _inside(self, values: Any) -> Any:
+        return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)
+
+    def _outside(self, values: Any) -> Any:
+        return values if self.pose is None or self.columns is None else from_frame(values, self.columns, self.pose)
+
+    def _variances(self, variances: Any) -> Any:
+        if self.pose is None or self.columns is None:
+            return variances
+        return variances_from_frame(variances, self.columns, self.pose)
+
+    def _start(self, head: int) -> Float[Array, "N Q"]:
+        """Where a change of a head begins, in the frame: where the process expects an object, or where it is."""
+        return self._inside(self.values + self.expected if self.relative[head] else self.values)
+
+    @property
+    def entries(self) -> Float[Array, " D"]:
+        """What the rule looked at, of the transition as a whole."""
+        return self.x
+
+    @property
+    def doubt(self) -> Float[Array, ""]:
+        """How far members disagree; not told yet."""
+        return jnp.zeros((), self.values.dtype)
+
+    @property
+    def _held(self) -> Bool[Array, " N"]:
+        return self.outputs.any(axis=0)
+
+    def _alone(self, head: int) -> Said:
+        """What a head says of one object by itself: the wide component counts where objects are apart."""
+        said = self.said[head]
+        if self.scopes[head] == "object":
+            return said
+        return said._replace(log_tail=said.log_tail + jnp.log(self.apart))
+
+    def _weights(self, head: int) -> Any:
+        """log weights of a head's outcomes, (M, N, K)."""
+        said = self.said[head]
+        if self.scopes[head] == "rule":
+            assert self.log_gate is not None
+            return jnp.broadcast_to(self.log_gate[:, None, :], said.log_gate.shape)
+        return said.log_gate
+
+    def log_values(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        """log p(s'[o, P]) for every object and changeable property, each value alone; 0 on padding."""
+        inside, change = self._inside(after), after - self.values
+        found = self.process.log_values(change[None], self.process.log_gate)
+        for k in range(len(self.said)):
+            y = inside - self._start(k)
+            found = jnp.where(self.outputs[k][:, None], self._alone(k).log_values(y[None], self._weights(k)), found)
+        mixed = jax.nn.logsumexp(found, axis=0) - jnp.log(found.shape[0])
+        return jnp.where(self.valid[:, None], mixed, 0.0)
+
+    def log_prob(self, after: Float[Array, "N Q"]) -> Float[Array, ""]:
+        """log p(s' | s, a; T), all objects together."""
+        inside, change = self._inside(after), after - self.values
+        alone = self.process.log_density(change[None])
+        free = self.valid & ~self._held
+        total = jnp.where(free, alone, 0.0).sum(axis=1)
+        members = total.shape[0]
+        outcomes = 1 if self.log_gate is None else self.log_gate.shape[1]
+        gate = jnp.zeros((members, 1)) if self.log_gate is None else self.log_gate
+        apart, close = jnp.zeros((members, outcomes)), jnp.zeros((members, outcomes))
+        scores, loads = [], []
+        for k, said in enumerate(self.said):
+            mine, y = self.outputs[k][None, :, None], inside - self._start(k)
+            if self.scopes[k] == "object":
+                total = total + jnp.where(self.outputs[k], said.log_density(y[None]), 0.0).sum(axis=1)
+                continue
+            apart = apart + jnp.where(mine, said.log_outcomes(y[None]), 0.0).sum(axis=1)
+            close = close + jnp.where(mine, said.log_parts(y[None])[0], 0.0).sum(axis=1)
+            scores.append(jnp.where(mine[..., None], (y[None, :, None] - said.mean) / jnp.sqrt(said.variance), 0.0))
+            loads.append(jnp.where(mine[..., None], self._loads(k), 0.0))
+        if scores:
+            wide = (members, self.valid.shape[0], outcomes, change.shape[1])
+            score = sum(jnp.broadcast_to(one, wide) for one in scores)
+            load = sum(jnp.broadcast_to(one, wide) for one in loads)
+            factor = factor_log_density(score, load, lambda p: p.sum(axis=1), lambda t: t[:, None]).sum(axis=-1)
+            both = jnp.logaddexp(
+                jnp.log1p(-jnp.minimum(self.apart, 1 - 1e-6)) + close + factor, jnp.log(self.apart) + apart
+            )
+            both = jnp.where(self.apart >= 1, apart, both)
+            total = total + jax.nn.logsumexp(gate + both, axis=1)
+        return jax.nn.logsumexp(total) - jnp.log(members)
+
+    def _loads(self, head: int) -> Any:
+        """Loadings of a head's objects and outcomes, (M, N, K, Q); resolution is each value's own, the pinned has 0."""
+        said, resolutions = self.said[head], jnp.asarray(self.domain.resolutions, self.values.dtype)
+        load = self.loadings[head] * common_part(said.variance, resolutions)
+        pinned = (jnp.arange(said.mean.shape[2]) == 0) & self.pinned[head]
+        return jnp.where(pinned[:, None], 0.0, load)
+
+    def _by_member(self) -> tuple[Any, Any]:
+        """Mean of the change and variance of every value by member, (M, N, Q), in the world."""
+        mean, variance = self.process.moments(self.process.log_gate)
+        ends = self.values + mean
+        for k in range(len(self.said)):
+            found, spread = self._alone(k).moments(self._weights(k))
+            mine = self.outputs[k][:, None]
+            moved = jax.vmap(self._outside)(self._start(k) + found)
+            ends = jnp.where(mine, moved, ends)
+            variance = jnp.where(mine, jax.vmap(self._variances)(spread), variance)
+        return ends, variance
+
+    def moments(self) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
+        """Mean and variance of p(s'[o, P]) for every object and changeable property."""
+        means, variances = self._by_member()
+        return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
+
+    def epistemic(self) -> Float[Array, "N Q"]:
+        """The part of the variance that is disagreement of the ensemble, about the mean or about the noise."""
+        means, variances = self._by_member()
+        typical = variances.mean(axis=0)
+        ratio = jnp.where(variances > 0, variances / jnp.where(typical > 0, typical, 1.0), 1.0)
+        return means.var(axis=0) - typical * jnp.expm1(jnp.minimum(jnp.log(ratio).mean(axis=0), 0.0))
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
+        """One draw of s': a member, an outcome of the rule, outcomes of objects, then values."""
+        which, coin, outcome, rest, *keys = jax.random.split(key, 4 + len(self.said))
+        member = jax.random.randint(which, (), 0, self.process.mean.shape[0])
+        mine = jax.tree.map(lambda part: part[member], (self.process, self.said))
+        process, said = mine
+        apart = jax.random.bernoulli(coin, self.apart)
+        z = 0 if self.log_gate is None else jax.random.categorical(outcome, self.log_gate[member])
+        drawn = self.values + draw(rest, process, process.log_gate, jnp.asarray(True))
+        factor = jax.random.normal(jax.random.fold_in(coin, 1), (self.values.shape[1],), self.values.dtype)
+        for k, one in enumerate(said):
+            chosen = jnp.where(jnp.arange(one.mean.shape[1]) == z, 0.0, -jnp.inf)[None]
+            logits = jnp.broadcast_to(chosen, one.log_gate.shape) if self.scopes[k] == "rule" else one.log_gate
+            shared = jnp.where(apart, 0.0, self._loads(k)[member]) if self.scopes[k] != "object" else None
+            coins = apart if self.scopes[k] != "object" else jnp.asarray(True)
+            moved = self._outside(self._start(k) + draw(keys[k], one, logits, coins, shared, factor))
+            drawn = jnp.where(self.outputs[k][:, None], moved, drawn)
+        return drawn
+
+
+def draw(key: PRNGKeyArray, said: Said, logits: Any, coins: Any, loads: Any = None, factor: Any = 0.0) -> Any:
+    """A draw of y (N, Q): an outcome for every object, the wide component where `coins` allows it, values."""
+    which, wide, noise = jax.random.split(key, 3)
+    chosen = jax.random.categorical(which, logits, axis=-1)[:, None, None]
+    pick = functools.partial(jnp.take_along_axis, indices=chosen, axis=1)
+    mean, variance, far = (pick(part)[:, 0] for part in (said.mean, said.variance, said.wide))
+    out = coins & jax.random.bernoulli(wide, jnp.exp(said.log_tail), (mean.shape[0], 1))
+    scores = jax.random.normal(noise, mean.shape, mean.dtype)
+    if loads is not None:
+        load = pick(loads)[:, 0]
+        scores = load * factor + jnp.sqrt(1.0 - jnp.square(load)) * scores
+    return mean + jnp.sqrt(jnp.where(out, far, variance)) * scores
