@@ -37,6 +37,23 @@ def test_an_interrupt_inside_the_garbage_collector_ends_the_command_without_a_tr
     assert done.stderr.strip() == "spare: go on with this"
 
 
+HALF = """
+import os, signal, sys, time, types
+from spare.commands.interrupts import watch
+
+watch()
+sys.modules["spare.io.atomic"] = types.ModuleType("spare.io.atomic")
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+def test_an_interrupt_while_our_own_modules_are_half_imported_ends_with_a_sentence() -> None:
+    done = subprocess.run([sys.executable, "-c", HALF], capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith("spare: interrupted")
+
+
 HIDDEN = """
 import time
 from spare.commands.interrupts import ending_soon, watch

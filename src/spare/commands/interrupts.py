@@ -111,8 +111,9 @@ def _end() -> None:
     deadline = time.monotonic() + GRACE / 10
     while not _stopped and time.monotonic() < deadline:  # compiled code does not stop, and does no harm
         time.sleep(0.001)
-    atomic = sys.modules.get("spare.io.atomic")
-    for act in (_end_children, *reversed(_leftovers), _say, *([atomic.abandon] if atomic else [])):
+    # The module may be half imported: it has written nothing then.
+    abandon = getattr(sys.modules.get("spare.io.atomic"), "abandon", lambda: None)
+    for act in (_end_children, *reversed(_leftovers), _say, abandon):
         with contextlib.suppress(Exception):
             act()
 

@@ -36,6 +36,8 @@ class Parts:
         found = _read_json(path)
         if found is None or not self.any():  # settings of no samples bind nobody
             self._empty()
+            if not path.is_dir():
+                path.unlink(missing_ok=True)  # whatever it is, a pipe or a link too: the folder is ours
             with replacing(path) as target:
                 target.write_text(json.dumps(record, sort_keys=True, indent=1))
         elif found != json.loads(json.dumps(record)):
