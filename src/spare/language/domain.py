@@ -47,8 +47,6 @@ class Action:
             check_identifier("object role", role)
         for parameter in self.parameters:
             check_identifier("parameter", parameter)
-        if not self.objects:
-            raise DefinitionError(f"action {self.name!r}: name at least one object that it operates on")
         if self.frame is not None:
             check_kind(f"action {self.name!r}, frame", self.frame, Frame, "or leave it out", DefinitionError)
         if self.frame is not None and isinstance(self.frame.origin, str) and self.frame.origin not in self.objects:

@@ -179,8 +179,8 @@ class Shell:
     def __post_init__(self) -> None:
         if not is_whole(self.roles):
             raise DefinitionError(f"shell: roles is how many objects the action has, got {described(self.roles)}")
-        if self.roles < 1:
-            raise DefinitionError(f"a shell needs an action with at least one object, got {self.roles}")
+        if self.roles < 0:
+            raise DefinitionError(f"shell: roles is how many objects the action has, got {self.roles}")
         example = "spare.Pointer('on', (0,))"
         pointers = check_sequence("shell, pointers", self.pointers, f"({example},)")
         for one in pointers:

@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from spare.arrays import precision
@@ -19,7 +20,8 @@ from spare.data.experience import Experience
 from spare.data.scene import Batch, Scene, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
-from spare.language.relations import Closure
+from spare.language.relations import Closure, Relation
+from spare.model.features import Pairs
 from spare.programs import PROGRAMS
 
 Expression = int | tuple[str, tuple[Any, ...]]
@@ -47,6 +49,27 @@ def _select(domain: Domain, action: str, names: tuple[str, ...], scene: Scene, a
     return jax.vmap(one)(scene, arguments)
 
 
+MOST_PAIRS = 5e7
+"""Pairs of objects of one transition that are looked at, over all transitions."""
+PAIRED = 1 << 21
+"""So many of them at once."""
+
+
+def _around(domain: Domain, action: str, relation: Relation, scene: Scene) -> Any:
+    """Whom a relation of arity 1 finds from each object, (B, N, N)."""
+
+    def one(scene: Scene) -> Any:
+        view = domain.view(domain.action(action), scene.values, scene.valid, scene.parameters)
+        return jax.vmap(lambda row: relation.pick(view, (row,)))(jnp.arange(scene.valid.shape[0]))
+
+    return jax.vmap(one)(scene)
+
+
+def _cut(part: Any, start: int, size: int) -> Any:
+    """Rows start, ..., start + size - 1, the last one repeated where there are no more."""
+    return part[np.minimum(np.arange(start, start + size), len(part) - 1)]
+
+
 class Bindings:
     """Who is in each slot: masks of slot expressions over an experience of one action, computed on demand and kept."""
 
@@ -56,6 +79,7 @@ class Bindings:
         self._batches: list[tuple[Batch, np.ndarray]] = []
         self._masks: dict[Expression, np.ndarray] = {}
         self._depths: dict[Expression, np.ndarray] = {}
+        self._pairs: dict[int, Pairs] = {}
         for batch in batches(experience):
             chosen = batch.index[batch.index >= 0]
             counts = experience.counts[chosen]
@@ -72,11 +96,13 @@ class Bindings:
 
     def masks(self, shell: Shell) -> np.ndarray:
         """One mask per slot, (slots, total)."""
-        return np.stack([self.mask(expression) for expression in expressions(shell)])
+        found = [self.mask(expression) for expression in expressions(shell)]
+        return np.stack(found) if found else np.zeros((0, len(self.experience.values)), bool)
 
     def depths(self, shell: Shell) -> np.ndarray:
         """How many steps of a closure lead to each row of each slot, (slots, total); 1 where it is no closure."""
-        return np.stack([self.depth(expression) for expression in expressions(shell)])
+        found = [self.depth(expression) for expression in expressions(shell)]
+        return np.stack(found) if found else np.zeros((0, len(self.experience.values)))
 
     def depth(self, expression: Expression) -> np.ndarray:
         """Steps from the arguments to each row: of a closure the number of its base's steps, else 1; 0 outside."""
@@ -110,6 +136,33 @@ class Bindings:
             found = PROGRAMS.get("depth", deep, given, key, _OPTIONS)(*given)
             result[rows] = np.asarray(found)[valid]
         return result
+
+    @property
+    def pairable(self) -> bool:
+        """Whether there are so few pairs of objects that each can be looked at."""
+        return float(np.square(self.experience.counts.astype(np.float64)).sum()) <= MOST_PAIRS
+
+    def pairs(self, reference: int) -> Pairs:
+        """Whom a reference of arity 1, by its number in the domain, finds from every object row."""
+        if reference not in self._pairs:
+            domain, name = self.experience.domain, self.experience.domain.references[reference].name
+            relation, parts = domain.references[reference].relation, []
+            around = functools.partial(_around, domain, self.action, relation)
+            for batch, rows in self._batches:
+                valid = batch.scene.valid
+                number = np.zeros(valid.shape, np.int64)
+                number[valid] = rows
+                step = min(len(valid), max(1, PAIRED // valid.shape[1] ** 2))
+                for start in range(0, len(valid), step):
+                    scene = Scene(*(_cut(part, start, step) for part in batch.scene))
+                    with precision(double=self.experience.double):
+                        found = PROGRAMS.get("around", around, (scene,), (domain, self.action, name), _OPTIONS)(scene)
+                    which, source, target = np.nonzero(np.asarray(found))
+                    here = np.minimum(start + which, len(valid) - 1)
+                    real = (start + which < len(valid)) & valid[here, source]
+                    parts.append((number[here, source][real], number[here, target][real]))
+            self._pairs[reference] = Pairs(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return self._pairs[reference]
 
     def after(self, shell: Shell, pointer: Pointer) -> np.ndarray:
         """What one more pointer would find."""

@@ -13,8 +13,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -96,6 +98,13 @@ def observe(  # noqa: PLR0913 - the raw numbers, and each way of looking at them
     return Observed(values, array_module(given).concatenate([given, harmonics(heading)], axis=-1))
 
 
+class Pairs(NamedTuple):
+    """Whom a reference finds from every object row of an experience: (source, target) rows of each pair."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+
 class Slots(abc.ABC):
     """Who is in each slot, and how the values of slots become numbers."""
 
@@ -115,6 +124,10 @@ class Slots(abc.ABC):
     def depth(self, slot: int, rows: Any = None) -> Any:
         """How many steps of a closure lead to each of these rows; 0 outside the slot, 1 if it is no closure."""
 
+    @abc.abstractmethod
+    def around(self, values: Any, reference: int, how: str, rows: Any = None) -> Any:
+        """g over the objects that a reference (of arity 1, by its number) finds from each of these rows, (R, F)."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SceneSlots(Slots):
@@ -123,6 +136,8 @@ class SceneSlots(Slots):
     objects: Any
     masks: Any
     depths: Any = None
+    found: Callable[[int, Any], Any] | None = None
+    """(number of a reference, row) -> whom it finds from there, (N,) bool."""
 
     def to_rows(self, common: Any, rows: Any = None) -> Any:
         """The same for every object of the scene."""
@@ -138,16 +153,26 @@ class SceneSlots(Slots):
 
     def aggregate(self, values: Any, slot: int, how: str) -> Any:
         """Over the objects of the scene that the slot holds."""
-        mask = self.masks[slot]
-        chosen, count = mask[:, None], mask.sum()
-        if how == "count":
-            return count[None].astype(values.dtype)
-        if how == "max":
-            return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
-        if how == "min":
-            return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
-        total = jnp.where(chosen, values, 0.0).sum(axis=0)
-        return total if how == "sum" else total / jnp.maximum(count, 1)
+        return _of_set(values, self.masks[slot], how)
+
+    def around(self, values: Any, reference: int, how: str, rows: Any = None) -> Any:
+        """Object by object: time grows with N squared, memory does not."""
+        found = self.found
+        assert found is not None
+        return jax.lax.map(lambda row: _of_set(values, found(reference, row), how), jnp.arange(values.shape[0]))
+
+
+def _of_set(values: Any, mask: Any, how: str) -> Any:
+    """g of the rows of values (N, F) that a mask holds: (F,), or (1,) if it is their count."""
+    chosen, count = mask[:, None], mask.sum()
+    if how == "count":
+        return count[None].astype(values.dtype)
+    if how == "max":
+        return jnp.where(count > 0, jnp.where(chosen, values, -jnp.inf).max(axis=0), 0.0)
+    if how == "min":
+        return jnp.where(count > 0, jnp.where(chosen, values, jnp.inf).min(axis=0), 0.0)
+    total = jnp.where(chosen, values, 0.0).sum(axis=0)
+    return total if how == "sum" else total / jnp.maximum(count, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,6 +184,8 @@ class ExperienceSlots(Slots):
     starts: np.ndarray
     owner: np.ndarray | None = None
     depths: np.ndarray | None = None
+    found: Callable[[int], Pairs] | None = None
+    """Number of a reference -> whom it finds from every row."""
 
     def to_rows(self, common: Any, rows: Any = None) -> Any:
         """Each row has its transition's."""
@@ -169,6 +196,24 @@ class ExperienceSlots(Slots):
         """As found by `Bindings`."""
         assert self.depths is not None
         return self.depths[slot] if rows is None else self.depths[slot][rows]
+
+    def around(self, values: Any, reference: int, how: str, rows: Any = None) -> Any:
+        """Over the pairs that `Bindings` found."""
+        assert self.found is not None
+        pairs, size = self.found(reference), len(values)
+        count = np.bincount(pairs.source, minlength=size)[:, None]
+        if how == "count":
+            found = count.astype(np.float64)
+        elif how in ("max", "min"):
+            worst, reduce = (-np.inf, np.maximum) if how == "max" else (np.inf, np.minimum)
+            found = np.full(values.shape, worst)
+            reduce.at(found, pairs.source, values[pairs.target])
+            found = np.where(count > 0, found, 0.0)
+        else:
+            parts = [np.bincount(pairs.source, column[pairs.target], minlength=size) for column in values.T]
+            total = np.stack(parts, axis=1)
+            found = total if how == "sum" else total / np.maximum(count, 1)
+        return found if rows is None else found[rows]
 
     def single(self, values: Any, role: int) -> Any:
         """The rows of the role's objects."""

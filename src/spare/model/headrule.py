@@ -155,13 +155,13 @@ class HeadRule(eqx.Module):
         for head in (*self.heads, process):
             if head.y_mean.shape != (quantities,) or head.members != process.members:
                 raise DefinitionError(f"a head of this rule has {process.members} members and {quantities} properties")
+        for head in self.heads:
             if head.spec.slot >= spec.shell.slots:
                 raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
-        for head in self.heads:
             self.layout.chosen(head.spec.inputs)
         for name in process.spec.inputs:
-            if self.world.entries.get(name) is None or self.world.entries[name].about != "own":
-                raise DefinitionError(f"a process sees an object's own properties alone, not {name!r}")
+            if self.world.entries.get(name) is None or self.world.entries[name].about not in ("own", "around"):
+                raise DefinitionError(f"a process sees an object and what it points at alone, not {name!r}")
         shared = {head.spec.outcomes for head in self.heads if head.spec.scope == "rule" and head.spec.outcomes > 1}
         if shared and (gate is None or shared != {gate.outcomes}):
             raise DefinitionError("outcomes of the whole rule need a gate, with as many outcomes as each head")
@@ -249,7 +249,12 @@ class HeadRule(eqx.Module):
         plain = observe(self.domain, self.action, Observed(scene.values, scene.parameters), None)
         deep = {e.slot for head in self.heads for e in self.layout.chosen(head.spec.inputs) if e.about == "depth"}
         depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
-        slots = SceneSlots(scene.objects, binding.inputs, depths)
+        view = self.domain.view(self.domain.action(self.action), scene.values, scene.valid, scene.parameters)
+
+        def found(reference: int, row: Any) -> Any:
+            return self.domain.references[reference].relation.pick(view, (row,))
+
+        slots = SceneSlots(scene.objects, binding.inputs, depths, found)
         resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
         values = scene.values[:, np.array(self.domain.dynamic)]
         process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)

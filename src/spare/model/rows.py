@@ -1,12 +1,13 @@
 """What a head sees of one object: the entries of x, row by row.
 
-A head is applied to every member of its slot. A row of its x has entries of four kinds, each with a name:
+A head is applied to every member of its slot. A row of its x has entries of five kinds, each with a name:
 
     of the action      `d`, `cos(heading)`             parameters, and harmonics of the frame's heading
-    of its objects     `target.x`                      properties of the action's objects
+    of its objects     `target.x`, `thing-hand.x`      properties of the action's objects, how far they are apart
     of slots           `present(b1)`, `count(b1)`, `mean(b1).x`    a slot that holds nobody gives zeros
     of the row itself  `own.x`, `own-target.x`, `depth(b1)`        the object's own properties, how far it is from one
                                                        of the action's objects, how many steps of a closure away
+    around the row     `count(beside(own))`, `mean(beside(own)).x`     of whom a reference finds from the object
 
 Everything is written for NumPy (all object rows of an experience, float64) and JAX (the objects of one scene) alike.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 from spare.arrays import array_module
@@ -40,7 +42,7 @@ class Entry(NamedTuple):
     @property
     def common(self) -> bool:
         """Whether all rows of a transition have the same number."""
-        return self.about in ("action", "role", "slot")
+        return self.about in ("action", "role", "between", "slot")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +63,9 @@ class RowLayout:
         found = [Entry(name, "action", column=k) for k, name in enumerate(given)]
         for role, name in enumerate(template.objects):
             found += [Entry(f"{name}.{prop}", "role", role, column=k) for k, prop in enumerate(encoded)]
+        for first, second in itertools.combinations(range(len(template.objects)), 2):
+            label = f"{template.objects[second]}-{template.objects[first]}"
+            found += [Entry(f"{label}.{encoded[k]}", "between", first, str(second), k) for k in self.plain_columns]
         names = self.shell.slot_names(template.objects)
         for slot in range(self.shell.roles, self.shell.slots):
             found += [Entry(f"{how}({names[slot]})", "slot", slot, how) for how in ("present", "count")]
@@ -70,6 +75,14 @@ class RowLayout:
         found += [Entry(f"own.{prop}", "own", column=k) for k, prop in enumerate(encoded)]
         for role, name in enumerate(template.objects):
             found += [Entry(f"own-{name}.{encoded[k]}", "offset", role, column=k) for k in self.plain_columns]
+        for number, reference in enumerate(self.domain.references):
+            if reference.arity == 1:
+                label = f"{reference.name}(own)"
+                found += [Entry(f"{how}({label})", "around", number, how) for how in ("present", "count")]
+                for how in AGGREGATES:
+                    found += [
+                        Entry(f"{how}({label}).{prop}", "around", number, how, k) for k, prop in enumerate(encoded)
+                    ]
         return {entry.name: entry for entry in found}
 
     @functools.cached_property
@@ -81,6 +94,11 @@ class RowLayout:
     def encoded_names(self) -> tuple[str, ...]:
         """What is seen of one object."""
         return encoded_names(self.inputs)
+
+    def property_of(self, column: int) -> int:
+        """The property, by its place among the inputs, that an encoded column tells of."""
+        sizes = [len(p.kind.names(p.name)) for p in self.inputs]
+        return next(k for k in range(len(sizes)) if column < sum(sizes[: k + 1]))
 
     @functools.cached_property
     def plain_columns(self) -> tuple[int, ...]:
@@ -106,7 +124,7 @@ class RowLayout:
         """x (R, D) of these object rows (all of them if None)."""
         values = self.encoded(observed.values)
         own = values if rows is None else values[rows]
-        blocks: dict[tuple[int, str], Any] = {}
+        blocks: dict[tuple[str, int, str], Any] = {}
         parts = []
         for entry in self.chosen(names):
             if entry.about == "own":
@@ -115,6 +133,8 @@ class RowLayout:
                 part = own[..., entry.column] - slots.to_rows(slots.single(values, entry.slot), rows)[..., entry.column]
             elif entry.about == "depth":
                 part = slots.depth(entry.slot, rows)
+            elif entry.about == "around":
+                part = self._around(entry, slots, values, rows, blocks)
             else:
                 part = slots.to_rows(self._common(entry, observed, slots, values, blocks)[..., None], rows)[..., 0]
             parts.append(part)
@@ -133,12 +153,23 @@ class RowLayout:
             return observed.parameters[..., entry.column]
         if entry.about == "role":
             return slots.single(values, entry.slot)[..., entry.column]
+        if entry.about == "between":
+            pair = (slots.single(values, role)[..., entry.column] for role in (int(entry.how), entry.slot))
+            return next(pair) - next(pair)
         if not entry.common:
             raise DefinitionError(f"input {entry.name!r} belongs to one object; this needs one of the whole transition")
         how = "count" if entry.how == "present" else entry.how
-        if (entry.slot, how) not in blocks:
-            blocks[entry.slot, how] = slots.aggregate(values, entry.slot, how)
-        found = blocks[entry.slot, how]
-        if entry.how == "present":
-            return (found[..., 0] > 0) * 1.0
-        return found[..., max(entry.column, 0)]
+        if ("slot", entry.slot, how) not in blocks:
+            blocks["slot", entry.slot, how] = slots.aggregate(values, entry.slot, how)
+        return _read(entry, blocks["slot", entry.slot, how])
+
+    def _around(self, entry: Entry, slots: Slots, values: Any, rows: Any, blocks: dict) -> Any:
+        how = "count" if entry.how == "present" else entry.how
+        if ("around", entry.slot, how) not in blocks:
+            blocks["around", entry.slot, how] = slots.around(values, entry.slot, how, rows)
+        return _read(entry, blocks["around", entry.slot, how])
+
+
+def _read(entry: Entry, found: Any) -> Any:
+    """One entry of what was aggregated, (..., F)."""
+    return (found[..., 0] > 0) * 1.0 if entry.how == "present" else found[..., max(entry.column, 0)]

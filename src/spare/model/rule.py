@@ -60,7 +60,7 @@ def follow(domain: Domain, scene: Scene, action: str, shell: Shell) -> Bool[Arra
         for slot in pointer.arguments:
             found = found & ~masks[slot]
         masks.append(found & scene.valid)
-    return jnp.stack(masks)
+    return jnp.stack(masks) if masks else jnp.zeros((0, *scene.valid.shape), bool)
 
 
 @functools.lru_cache(maxsize=256)

@@ -10,17 +10,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from spare.language.references import Shell
+from spare.language.relations import sees_objects_alone
 from spare.learning.general.judge import WIDER, Judge, JudgedHead, Prepared
+from spare.learning.general.rows import ActionRows
 from spare.learning.general.training import look
 from spare.learning.screen import left_out, random_features
 from spare.learning.statistics import paired_improvement
 from spare.model.heads import HeadSpec
+from spare.model.rows import RowLayout
 
 TRIED = 3
 """So many groups are trained in a round."""
@@ -29,6 +33,10 @@ WORTH = 6.0
 LOOKED_AT = 1200
 """Rows of the closed-form look."""
 TRIES = 3
+MINOR = 0.1
+"""Entries whose shuffling costs less than this share of what the most important one costs may not be needed."""
+DOUBTFUL = 0.2
+"""A smaller head is worse if the paired test says so at this level."""
 MOST_SHUFFLED = 600
 
 
@@ -37,6 +45,30 @@ class Group(NamedTuple):
 
     label: str
     names: tuple[str, ...]
+
+
+def fresh(spec: HeadSpec, groups: Sequence[Group]) -> list[Group]:
+    """These groups without what a head sees already."""
+    have = {*spec.inputs}
+    trimmed = [Group(g.label, tuple(n for n in g.names if n not in have)) for g in groups]
+    return [group for group in trimmed if group.names]
+
+
+def around(rows: ActionRows, layout: RowLayout, *, alone: bool = False) -> list[Group]:
+    """What could be added about those whom a reference finds from an object; `alone`: whatever the action is."""
+    found: list[Group] = []
+    if not rows.bindings.pairable:
+        return found
+    for number, reference in enumerate(layout.domain.references):
+        if reference.arity != 1 or (alone and not sees_objects_alone(reference.relation)):
+            continue
+        here = [e for e in layout.entries.values() if e.about == "around" and e.slot == number]
+        sizes = tuple(e.name for e in here if e.how in ("present", "count"))
+        found.append(Group(f"size of {reference.name}", sizes))
+        for how in ("mean", "sum"):
+            names = (e.name for e in here if e.how == how)
+            found.append(Group(f"{how} of {reference.name}", (sizes[how == "sum"], *names)))
+    return found
 
 
 class InputSearch:
@@ -55,10 +87,10 @@ class InputSearch:
         total = self.judge.rows.per_transition(gain, old.rows)
         return paired_improvement(np.zeros_like(total), -total, self.judge.folds.judged)
 
-    def add(self, head: JudgedHead) -> JudgedHead:
-        """With the groups that earn their place, one after another."""
+    def add(self, head: JudgedHead, offered: Sequence[Group] | None = None) -> JudgedHead:
+        """With the groups that earn their place, one after another: of these, or of all that could be added."""
         for _ in range(2):
-            groups = self._promising(head)
+            groups = self._promising(head, self.groups(head.spec) if offered is None else fresh(head.spec, offered))
             trials = [self._with(head, group) for group in groups[:TRIED]]
             if not trials:
                 return head
@@ -98,11 +130,10 @@ class InputSearch:
         if spec.slot >= self.shell.roles:
             offsets = tuple(n for n, e in layout.entries.items() if e.about == "offset")
             found.append(Group("offsets", offsets))
-        have = {*spec.inputs}
-        trimmed = [Group(g.label, tuple(n for n in g.names if n not in have)) for g in found]
-        return [group for group in trimmed if group.names]
+            found += around(self.judge.rows, layout)
+        return fresh(spec, found)
 
-    def _promising(self, head: JudgedHead) -> list[Group]:
+    def _promising(self, head: JudgedHead, groups: Sequence[Group]) -> list[Group]:
         """Groups that explain held-out residuals in closed form, the best first."""
         rows = np.flatnonzero(head.seen)
         if len(rows) < 20:
@@ -116,7 +147,7 @@ class InputSearch:
         base = np.square(left_out(random_features(x), residual, weight)).mean(axis=0)
         base = np.minimum(base, np.square(residual).mean(axis=0))
         ranked = []
-        for group in self.groups(head.spec):
+        for group in groups:
             z = self.judge.rows.x(self.shell, group.names, chosen)
             if not np.ptp(z, axis=0).any():
                 continue
@@ -134,33 +165,68 @@ class InputSearch:
     # -- without ------------------------------------------------------------------------------------------------
 
     def drop(self, head: JudgedHead) -> JudgedHead:
-        """Without the entries that bring nothing, as long as the head is no worse; all of them if nobody can judge."""
+        """Without the entries that bring nothing, as long as the head is no worse; all of them if nobody can judge.
+
+        1. Where objects are goes, if where they are from each other says as much.
+        2. Entries go whose shuffling costs nothing.
+        3. Entries go whose shuffling costs little. A network that sees an input makes some use of it, needed or not,
+           and would be at a loss where that input is unlike what it was in training.
+        """
         if not head.seen.any():
             return head
-        drop = self._unneeded(head)
-        for _ in range(TRIES):
-            if not drop:
-                return head
-            kept = tuple(name for name in head.spec.inputs if name not in {*drop})
+        if absolute := self._absolute(head.spec):
+            kept = tuple(name for name in head.spec.inputs if name not in absolute)
             trial = self.fit(dataclasses.replace(head.spec, inputs=kept))
-            mean, _ = self.better(head, trial)
-            if mean >= 0:
-                head, drop = trial, self._unneeded(trial)
-            else:
-                drop = drop[: len(drop) // 2]
+            head = trial if self._no_worse(head, trial) else head
+        for minor in (False, True):
+            drop = self._unneeded(head, minor=minor)
+            for _ in range(TRIES):
+                if not drop:
+                    break
+                kept = tuple(name for name in head.spec.inputs if name not in {*drop})
+                trial = self.fit(dataclasses.replace(head.spec, inputs=kept))
+                if self._no_worse(head, trial):
+                    head, drop = trial, self._unneeded(trial, minor=minor)
+                else:
+                    drop = drop[: len(drop) // 2]
         return head
 
-    def _unneeded(self, head: JudgedHead) -> list[str]:
-        """Entries that the paired test does not ask for, the least useful first; one is always left."""
-        costs = self._costs(head)
+    def _absolute(self, spec: HeadSpec) -> set[str]:
+        """Entries that say where objects are, of properties whose differences the head sees too."""
+        layout, inputs = self.judge.rows.layout(self.shell), self.judge.rows.layout(self.shell).inputs
+        entries = layout.chosen(spec.inputs)
+        apart = {e.column for e in entries if e.about in ("offset", "between")}
+        moving = {column for column in apart if not inputs[layout.property_of(column)].static}
+        return {e.name for e in entries if e.about in ("role", "own") and e.column in moving}
+
+    def _no_worse(self, head: JudgedHead, trial: JudgedHead) -> bool:
+        """Whether held-out transitions do not speak against the smaller head."""
+        return self.better(head, trial)[0] >= 0 or self.better(trial, head)[1] > DOUBTFUL
+
+    def _unneeded(self, head: JudgedHead, *, minor: bool) -> list[str]:
+        """Entries that the paired test does not ask for, the least useful first; one is always left.
+
+        `minor`: also those that cost little beside the others. Entries are shuffled one by one, and all of one property
+        together: an object's place and that of its neighbours may each seem needed, where only their difference is
+        seen, and that does not matter.
+        """
+        layout, names = self.judge.rows.layout(self.shell), head.spec.inputs
+        about: dict[int, list[int]] = {}
+        for k, entry in enumerate(layout.chosen(names)):
+            if entry.about != "action" and entry.column >= 0:
+                about.setdefault(layout.property_of(entry.column), []).append(k)
+        together = [[k] for k in range(len(names))] + [group for group in about.values() if len(group) > 1]
+        costs = self._costs(head, together)
         judged = int((self.judge.folds.judged > 0).sum())
         level = max(0.05, 5.0 / max(judged, 1))
         order = np.argsort([mean for mean, _ in costs], kind="stable")
-        names = [head.spec.inputs[k] for k in order if costs[k][1] >= level]
-        return names[: len(head.spec.inputs) - 1]
+        little = MINOR * max((mean for mean, _ in costs), default=0.0) if minor else -np.inf
+        free = [one for one in order if costs[one][1] >= level or costs[one][0] < little]
+        found = [names[k] for one in free for k in together[one]]
+        return list(dict.fromkeys(found))[: len(names) - 1]
 
-    def _costs(self, head: JudgedHead) -> list[tuple[float, float]]:
-        """(nats that shuffling an entry among held-out rows costs, p-value) of every entry."""
+    def _costs(self, head: JudgedHead, together: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+        """(nats that shuffling some entries together among held-out rows costs, p-value) of each group of entries."""
         judge, rng = self.judge, np.random.default_rng([self.judge.seed, 71])
         rows = np.flatnonzero(head.seen)
         if len(rows) > MOST_SHUFFLED * 4:
@@ -173,11 +239,11 @@ class InputSearch:
         times = int(np.clip(MOST_SHUFFLED // len(rows), 1, 5))
         before = self._density(head, x, y, held)
         found = []
-        for entry in range(x.shape[1]):
+        for entries in together:
             after = np.zeros(len(rows))
             for _ in range(times):
                 other = x.copy()
-                other[:, entry] = rng.permutation(x[:, entry])
+                other[:, entries] = x[rng.permutation(len(x))][:, entries]
                 after += self._density(head, other, y, held) / times
             cost = np.zeros(len(judge.rows.data))
             np.add.at(cost, judge.rows.owner[chosen], weight * (before - after))

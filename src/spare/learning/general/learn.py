@@ -27,7 +27,7 @@ from spare.learning.general.final import Draft, built, compact, head_masks, make
 from spare.learning.general.inputs import InputSearch
 from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
 from spare.learning.general.outcomes import choose_outcomes, rule_outcomes
-from spare.learning.general.processes import Process, find_process, level_spec, process_rows
+from spare.learning.general.processes import Process, find_process, process_rows
 from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
 from spare.learning.general.slots import SlotRound, Slots, SlotSearch
 from spare.learning.presets import Heads
@@ -143,7 +143,7 @@ def final_process(
     trainer = how.finisher if process.level == "net" else how.trainer
     judge = Judge(rows, how.last_folds(data.weights), trainer, rest=process.rest)
     shell = Shell(len(rows.roles))
-    judged = judge.fit(shell, {0: mask}, [level_spec(process.level, rows)])[0]
+    judged = judge.fit(shell, {0: mask}, [process.spec])[0]
     said = judge.everywhere(shell, judged)
     expected = np.zeros_like(said.mean) if process.level == "stay" else said.mean
     rest = np.maximum(said.variance.mean(axis=0) - np.square(data.domain.resolutions), 0.0)

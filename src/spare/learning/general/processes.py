@@ -1,7 +1,8 @@
-"""What happens to objects by themselves, whatever is done: stays, drifts, or follows a net of its own properties.
+"""What happens to objects by themselves, whatever is done.
 
-The levels are tried in this order, over all transitions and all objects that no action names; the next one is taken if
-the paired test over held-out transitions supports it.
+An object stays, drifts, follows a net of its own properties, or a net of those and of whom references find from it. The
+levels are tried in this order, over all transitions and all objects that no action names; the next one is taken if the
+paired test over held-out transitions supports it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from spare.data.experience import Experience
 from spare.language.references import EVERYONE, Pointer, Shell
 from spare.learning.bindings import Bindings
+from spare.learning.general.inputs import InputSearch, around
 from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
 from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
 from spare.learning.statistics import paired_improvement
@@ -29,6 +31,7 @@ class Process:
     """
 
     level: str
+    spec: HeadSpec
     said: Everywhere
     expected: np.ndarray
     rest: np.ndarray
@@ -51,7 +54,7 @@ def acted_rows(data: Experience) -> np.ndarray:
 
 
 def level_spec(level: str, rows: ActionRows) -> HeadSpec:
-    """The head of a level: pinned, constant, or a net of own properties."""
+    """The head of a level as it starts: pinned, constant, or a net of own properties."""
     entries = rows.layout(Shell(len(rows.roles))).entries
     own = tuple(name for name, entry in entries.items() if entry.about == "own")
     return {"stay": HeadSpec(0, (), 1, True), "drift": HeadSpec(0), "net": HeadSpec(0, own)}[level]
@@ -77,9 +80,26 @@ def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float)
     stays = best
     for one in LEVELS[1:]:
         trial = judge.fit(shell, {0: others}, [level_spec(one, rows)])[0]
-        if _supported(judge, best, trial, alpha) and _enough(data, judge, best, trial, stays):
+        if _supported(judge, best, trial, alpha) and _enough(data, judge, trial, stays):
             best, level = trial, one
+    best, level = _pointing(judge, shell, best, level, stays, alpha)
     return described(judge, shell, best, level)
+
+
+def _pointing(
+    judge: Judge, shell: Shell, best: JudgedHead, level: str, stays: JudgedHead, alpha: float
+) -> tuple[JudgedHead, str]:
+    """The process with inputs about those whom references find from an object, where they earn their place."""
+    mask = np.zeros(len(judge.rows.owner), bool)
+    mask[best.rows] = True
+    search = InputSearch(judge, shell, {0: mask}, alpha)
+    start = search.fit(level_spec("net", judge.rows))
+    found = search.add(start, around(judge.rows, judge.rows.layout(shell), alone=True))
+    if found.spec == start.spec or not _supported(judge, best, found, alpha):
+        return best, level
+    if not _enough(judge.rows.data, judge, found, stays):
+        return best, level
+    return search.drop(found), "net"
 
 
 def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> bool:
@@ -108,7 +128,7 @@ def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> 
     return bool((centred[new.seen] > 0).mean() > 0.5)
 
 
-def _enough(data: Experience, judge: Judge, old: JudgedHead, new: JudgedHead, stays: JudgedHead) -> bool:
+def _enough(data: Experience, judge: Judge, new: JudgedHead, stays: JudgedHead) -> bool:
     """Whether a process explains at least half of what a head for everyone that sees the action explains.
 
     Where it does not, it is the action that moves things.
@@ -143,4 +163,4 @@ def described(judge: Judge, shell: Shell, head: JudgedHead, level: str) -> Proce
     said = judge.everywhere(shell, head)
     expected = np.zeros_like(rows.y) if level == "stay" else said.mean
     rest = np.maximum(said.variance.mean(axis=0) - np.square(rows.data.domain.resolutions), 0.0)
-    return Process(level, said, expected, rest)
+    return Process(level, head.spec, said, expected, rest)

@@ -138,7 +138,7 @@ class ActionRows:
         data, starts = self.data, self.data.offsets[:-1]
         objects = starts[:, None] + data.objects
         masks = self.bindings.masks(shell)
-        return ExperienceSlots(objects, masks, starts, self.owner, self.bindings.depths(shell))
+        return ExperienceSlots(objects, masks, starts, self.owner, self.bindings.depths(shell), self.bindings.pairs)
 
     def x(self, shell: Shell, names: Sequence[str], rows: np.ndarray, *, mirror: bool = False) -> np.ndarray:
         """x (rows, D) float64."""

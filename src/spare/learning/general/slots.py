@@ -25,6 +25,7 @@ from spare.learning.general.judge import Everywhere, Judge, JudgedHead
 from spare.learning.presets import Heads
 from spare.learning.statistics import paired_improvement
 from spare.model.heads import HeadSpec
+from spare.model.rows import Entry
 
 TRAINED = 5
 """So many candidates of a round are trained at most."""
@@ -71,6 +72,11 @@ class Slots:
                 taken |= every[slot]
         return found
 
+    def held(self, judge: Judge) -> np.ndarray:
+        """Which rows some slot predicts, (R,)."""
+        masks = list(self.masks(judge).values())
+        return np.any(masks, axis=0) if masks else np.zeros(len(judge.rows.owner), bool)
+
 
 class SlotSearch:
     """Finds the slots of one action's rule; `process` is what the process says of all rows, held out."""
@@ -98,19 +104,23 @@ class SlotSearch:
         return HeadSpec(slot, self.first_inputs(shell, slot), outcomes, pinned)
 
     def first_inputs(self, shell: Shell, slot: int) -> tuple[str, ...]:
-        """The action, its objects, and of a slot's members their own properties, offsets and depth."""
-        names = []
+        """The action, its objects, how far they are apart; of a slot's members their own properties and depth.
+
+        Differences are those of properties that change; in a frame, places are differences already.
+        """
+        layout, framed = self.judge.rows.layout(shell), self.judge.rows.framed
         closure = slot >= shell.roles and self._varied_depth(shell, slot)
-        for name, entry in self.judge.rows.layout(shell).entries.items():
-            if entry.about in ("action", "role"):
-                names.append(name)
-            if slot >= shell.roles and (
-                entry.about == "own"
-                or (entry.about == "offset" and not self.judge.rows.framed)
-                or (entry.about == "depth" and entry.slot == slot and closure)
-            ):
-                names.append(name)
-        return tuple(names)
+
+        def first(entry: Entry) -> bool:
+            if entry.about in ("offset", "between"):
+                moving = not framed and not layout.inputs[layout.property_of(entry.column)].static
+                return moving and (entry.about == "offset") == (slot >= shell.roles)
+            if entry.about in ("own", "depth"):
+                own = slot >= shell.roles and (entry.about == "own" or entry.slot == slot)
+                return own and (entry.about == "own" or closure)
+            return entry.about in ("action", "role")
+
+        return tuple(name for name, entry in layout.entries.items() if first(entry))
 
     def _varied_depth(self, shell: Shell, slot: int) -> bool:
         return float(self.judge.rows.bindings.depths(shell)[slot].max(initial=0)) > 1
@@ -176,7 +186,7 @@ class SlotSearch:
 
     def _round(self, slots: Slots, banned: frozenset[Expression]) -> tuple[Slots, np.ndarray] | None:
         begin = time.perf_counter()
-        covered = np.any(list(slots.masks(self.judge).values()), axis=0)
+        covered = slots.held(self.judge)
         candidates = self._candidates(slots, covered, banned)
         shells = [slots.shell.extend(pointer) for pointer, _ in candidates]
         specs = [self.spec(shell, shell.slots - 1, 2, True) for shell in shells]
@@ -239,7 +249,7 @@ class SlotSearch:
             expression = expressions(slots.shell)[slot]
             start = Slots(Shell(self.roles), [])
             other, gained = self.grow(start, frozenset([expression]))
-            held, had = (np.any(list(one.masks(self.judge).values()), axis=0).sum() for one in (other, slots))
+            held, had = (one.held(self.judge).sum() for one in (other, slots))
             if held < had and self._as_good(gained, total):
                 slots, total = other, gained
         return slots, total
@@ -275,7 +285,7 @@ class SlotSearch:
     def _dense_left(self, slots: Slots) -> bool:
         """Whether the dense head gains on everybody else, and on those of them that changed."""
         assert self.dense is not None
-        held = np.any(list(slots.masks(self.judge).values()), axis=0)
+        held = slots.held(self.judge)
         return self.helps(self._over(self.dense, held), np.flatnonzero(~held))
 
     def _over(self, head: JudgedHead, covered: np.ndarray) -> np.ndarray:
@@ -303,7 +313,7 @@ class SlotSearch:
     def _worth_it(self, slots: Slots) -> Slots:
         """Without slots on whose members the dense head is better than their own."""
         assert self.dense is not None
-        covered = np.any(list(slots.masks(self.judge).values()), axis=0)
+        covered = slots.held(self.judge)
         dense, kept = self._over(self.dense, covered), []
         for slot in slots.predicted:
             mask = slots.masks(self.judge)[slot]
