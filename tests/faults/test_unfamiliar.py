@@ -107,7 +107,7 @@ def test_ranges_are_calibrated(world: str, count: int) -> None:
     for part in range(4):
         seen = np.random.default_rng(part).permutation(len(every)) < count
         known = learn_familiar(dataset, gamma, seen, None, seen)
-        alarms.append(known.outside(known.values(layout, entries[~seen])).any(axis=1).mean())
+        alarms.append(known.outside(known.values(gauges(layout), entries[~seen])).any(axis=1).mean())
         low, high = np.asarray(known.low), np.asarray(known.high)
         width = np.where(high > low, high - low, 0.01 + np.abs(high))
         assert known.outside(high + 0.26 * width).mean() >= FEWEST
@@ -142,7 +142,7 @@ def test_angles_constants_and_counts_have_ranges() -> None:
     def outside(name: str, *numbers: float) -> list[str]:
         moved, place = entries.copy(), dataset.layout(gamma).names.index(name)
         moved[place : place + len(numbers)] = numbers
-        return [names[k] for k in np.flatnonzero(known.outside(known.values(dataset.layout(gamma), moved)))]
+        return [names[k] for k in np.flatnonzero(known.outside(known.values(gauges(dataset.layout(gamma)), moved)))]
 
     def turned(yaw: float) -> list[str]:
         return outside("target.cos(yaw)", math.cos(yaw), math.sin(yaw))
