@@ -44,7 +44,7 @@ def set_means() -> Preset:
     With exact set targets and changes, `above*(target)` describes stacks of any height in one rule, and there is
     nothing to separate.
     """
-    default = PRESETS["default"].for_many()
+    default = PRESETS["shared"].for_many()
     training = dataclasses.replace(default.training, set_targets="mean")
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute")
 
@@ -146,7 +146,7 @@ def main() -> None:
     thirds = [data_for((1, 1, 1), seed, options.samples, options.folder) for seed in seeds]
     starts, ends = [], []
     for seed, data in zip(seeds, thirds, strict=True):
-        starts.append({name: tables(data, seed, PRESETS[name]) for name in ("paper", "default")})
+        starts.append({name: tables(data, seed, PRESETS[name]) for name in ("paper", "shared")})
         for preset, found in starts[-1].items():
             shown = "; ".join(f"{name} {numbers(value)}" for name, value in found.items())
             say(f"seed {seed}, {preset}: {shown}")

@@ -82,7 +82,7 @@ def prepared(samples: int, seed: int, folder: pathlib.Path, offsets: bool, few: 
     test = unseen(train, 250).load(folder).with_domain(data.domain)
     sides = []
     for part in (data, test):
-        dataset = make_dataset(part, part.domain.actions[0].name, PRESETS["default"])
+        dataset = make_dataset(part, part.domain.actions[0].name, PRESETS["shared"])
         assert dataset.reflection is not None
         tables = [one.matrix(STACK, STACK) for one in (dataset, dataset.reflection)]
         names = dataset.layout(STACK).names

@@ -63,7 +63,7 @@ def measure(extra: int, seed: int, samples: int, folder: pathlib.Path) -> dict[s
     train, test = data_for(extra, seed, samples, folder).split(TEST, seed)
     stack = push.stack_mask(test)
     found: dict[str, object] = {}
-    for preset in ("paper", "default"):
+    for preset in ("paper", "shared"):
         result = spare.fit(push.domain, train, seed=seed, preset=preset)
         found[preset] = {
             "rule": result.model.rules[0].show(),
@@ -89,7 +89,7 @@ def page(results: dict[tuple[int, int], dict], samples: int) -> str:
         "|---|---|---|---|---|",
     ]
     for extra in sorted({key[0] for key in results}):
-        for preset in ("paper", "default"):
+        for preset in ("paper", "shared"):
             mine = [one[preset] for key, one in results.items() if key[0] == extra]
             values = np.array([one["per_value"] for one in mine])
             rules = "; ".join(f"`{rule}` x {n}" for rule, n in _count([one["rule"] for one in mine]))

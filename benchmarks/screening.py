@@ -33,7 +33,7 @@ WAYS: dict[str, dict[str, Any]] = {"full": {"ridge": 0}, "halving": {"ridge": 0}
 
 def search(data: Any, seed: int, way: str) -> tuple[float, str]:
     """Seconds of one search, and the lists of each action that it found."""
-    base = PRESETS["default"]
+    base = PRESETS["shared"]
     preset = dataclasses.replace(base, search=dataclasses.replace(base.search, refine=False, **WAYS[way]), final=None)
     before = candidates.FINALISTS
     candidates.FINALISTS = sys.maxsize if way == "full" else before

@@ -100,14 +100,14 @@ def test_ranges_are_calibrated(world: str, count: int) -> None:
     """Four worlds, 100 and 300 samples: few false alarms about others; every input a quarter outside is noticed."""
     generate = (lambda n, seed: toy.generate(n, seed=seed)) if world == "queue" else WORLDS[world].generate
     every, _ = prepare((made := generate(count + 500, 3)).domain, made)
-    dataset = make_dataset(every, every.domain.actions[0].name, find_preset("default"))
+    dataset = make_dataset(every, every.domain.actions[0].name, find_preset("shared"))
     gamma = Shell(len(every.domain.actions[0].objects))
     entries, layout = dataset.entries(gamma), dataset.layout(gamma)
     alarms = []
     for part in range(4):
         seen = np.random.default_rng(part).permutation(len(every)) < count
         known = learn_familiar(dataset, gamma, seen, None, seen)
-        alarms.append(known.outside(known.values(layout, entries[~seen])).any(axis=1).mean())
+        alarms.append(known.outside(known.values(gauges(layout), entries[~seen])).any(axis=1).mean())
         low, high = np.asarray(known.low), np.asarray(known.high)
         width = np.where(high > low, high - low, 0.01 + np.abs(high))
         assert known.outside(high + 0.26 * width).mean() >= FEWEST
@@ -133,7 +133,7 @@ def test_angles_constants_and_counts_have_ranges() -> None:
         state = spare.State(("a", "b", "c"), np.array([[0.0, yaw, 2.0], [0.5, 1.0, 2.0], [0.25, 1.0, 2.0]]))
         builder.add(state, spare.ActionCall("turn", ("a",), ()), state)
     every, _ = prepare(domain, builder.build())
-    dataset = make_dataset(every, "turn", find_preset("default"))
+    dataset = make_dataset(every, "turn", find_preset("shared"))
     gamma = Shell(1, (spare.Pointer("near", (0,)),))
     known = learn_familiar(dataset, gamma, np.ones(200, bool), None, np.ones(200, bool))
     names = [gauge.name for gauge in gauges(dataset.layout(gamma))]
@@ -142,7 +142,7 @@ def test_angles_constants_and_counts_have_ranges() -> None:
     def outside(name: str, *numbers: float) -> list[str]:
         moved, place = entries.copy(), dataset.layout(gamma).names.index(name)
         moved[place : place + len(numbers)] = numbers
-        return [names[k] for k in np.flatnonzero(known.outside(known.values(dataset.layout(gamma), moved)))]
+        return [names[k] for k in np.flatnonzero(known.outside(known.values(gauges(dataset.layout(gamma)), moved)))]
 
     def turned(yaw: float) -> list[str]:
         return outside("target.cos(yaw)", math.cos(yaw), math.sin(yaw))

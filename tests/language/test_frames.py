@@ -176,7 +176,7 @@ def test_samples_and_moments_are_in_the_world() -> None:
 def test_a_learned_rule_in_the_frame_needs_fewer_samples_and_survives_a_file(tmp_path) -> None:
     train, test = _world(60, 3), _world(200, 4)
     # One member, so that the search judges every sample by the very network that the model has.
-    default = PRESETS["default"]
+    default = PRESETS["shared"]
     alone = dataclasses.replace(default, training=dataclasses.replace(default.training, members=1), final=None)
     framed = spare.fit(domain, train, seed=0, max_references=1, preset=alone, folds=1)
     plain = spare.fit(domain, train, seed=0, max_references=1, preset=dataclasses.replace(framed.preset, framed=False))
@@ -201,7 +201,7 @@ def test_mirrored_training_doubles_rows_but_not_validation() -> None:
     from spare.learning.presets import find_preset
     from spare.learning.problems import with_reflection
 
-    data, preset = _world(20, 0), find_preset("default")
+    data, preset = _world(20, 0), find_preset("shared")
     dataset = make_dataset(data, "shove", preset)
     plan = Task(preset, 0).plan(data, dataset)
     table, (training, validation) = with_reflection(
@@ -338,7 +338,7 @@ def test_a_frame_that_only_shifts_is_one_word() -> None:
         objects=data.objects,
         parameters=data.parameters,
     )
-    dataset = make_dataset(data.with_domain(shifted), "shove", PRESETS["default"])
+    dataset = make_dataset(data.with_domain(shifted), "shove", PRESETS["shared"])
     names = dataset.layout(spare.Shell(1)).names
     assert names == ("xg", "yg", "d", "target.x", "target.y", "target.size")
     matrix = dataset.matrix(spare.Shell(1), spare.Shell(1))

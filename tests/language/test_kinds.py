@@ -129,7 +129,7 @@ def test_angles_enter_and_leave_a_frame(heading: float, x: float, y: float) -> N
 def test_rule_and_dataset_see_the_same() -> None:
     data = vanes(world(), 40, 3)
     shell = spare.Shell(1).extend(spare.Pointer("nearest", (0,)))
-    dataset = make_dataset(data, "push", PRESETS["default"])
+    dataset = make_dataset(data, "push", PRESETS["shared"])
     table = dataset.matrix(shell, shell)
     phi = fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 3))
     rule = make_rule(data.domain, "push", shell, phi, np.ones(3), targets="change", framed=True)

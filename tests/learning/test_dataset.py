@@ -83,7 +83,7 @@ def random_case(seed: int) -> tuple[Dataset, DesignMatrix, spare.Rule]:
     action = rng.randrange(2)
     gamma = random_shell(action + 1, rng.randrange(3), seed)
     delta = gamma if rng.random() < 0.5 else random_shell(action + 1, rng.randrange(3), seed + 100)
-    preset = PRESETS[rng.choice(("paper", "default"))]
+    preset = PRESETS[rng.choice(("paper", "shared"))]
     dataset = make_dataset(random_data(action, seed), domain().actions[action].name, preset)
     every = [(name, block.offered) for block in dataset.layout(gamma).every for name in block.names]
     dropped = tuple(name for name, offered in every if offered and rng.random() < 0.2)
@@ -188,7 +188,7 @@ def test_values_too_large_for_32_bits_are_refused() -> None:
     data = random_data(0, 0, 12)
     big = data.values.copy()
     big[data.offsets[:-1] + data.objects[:, 0], 0] = 1e30
-    dataset = make_dataset(dataclasses.replace(data, values=big), "push", PRESETS["default"])
+    dataset = make_dataset(dataclasses.replace(data, values=big), "push", PRESETS["shared"])
     with pytest.raises(spare.FitError, match="rescale"):
         dataset.matrix(Shell(1), Shell(1))
 
@@ -262,7 +262,7 @@ NEAR = Shell(1, (Pointer("near", (0,)),))
 @pytest.mark.slow
 def test_a_frame_is_the_same_for_all_transitions_and_for_one_scene() -> None:
     data = framed_data()
-    dataset = make_dataset(data, "shove", PRESETS["default"])
+    dataset = make_dataset(data, "shove", PRESETS["shared"])
     table = dataset.matrix(NEAR, NEAR)
     assert 10 < table.applies.sum() < len(data)
     phi = fresh_predictor(jax.random.key(0), table.x.shape[1], (2, 5), hidden=(4,))
@@ -283,7 +283,7 @@ def test_the_reflection_is_what_the_mirrored_world_looks_like() -> None:
         next_values=data.next_values * sign,
         parameters=data.parameters * np.array([1, -1, -1], np.float32),
     )
-    first, second = (make_dataset(one, "shove", PRESETS["default"]) for one in (data, image))
+    first, second = (make_dataset(one, "shove", PRESETS["shared"]) for one in (data, image))
     assert first.reflection is not None
     found, expected = first.reflection.matrix(NEAR, NEAR), second.matrix(NEAR, NEAR)
     assert found.applies.any()

@@ -184,7 +184,7 @@ SHELL = Shell(1, (Pointer("line", (0,)), Pointer("behind", (0,))))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["paper", "default"])
+@pytest.mark.parametrize("preset", ["paper", "shared"])
 def test_weight_2_equals_repeating(preset: str) -> None:
     """Scaling, default variance, and every row's share of loss and gradient."""
     chosen = dataclasses.replace(PRESETS[preset], training=dataclasses.replace(PRESETS[preset].training, **SMALL))

@@ -142,7 +142,7 @@ SHELL = toy.true_shell(2)
 
 def preset() -> Preset:
     """All that the preset `default` does, with the family in the place of its networks."""
-    base = PRESETS["default"]
+    base = PRESETS["shared"]
     training = Training(family=NAME, outliers=True)
     final = dataclasses.replace(training, members=5, copula=True, most_held_out=50)
     return dataclasses.replace(base, name="ridge", training=training, final=final)

@@ -13,7 +13,7 @@ from spare.learning.presets import Heads, Schedule, find_preset
 from spare.model.headrule import HeadRule
 
 QUICK = dataclasses.replace(
-    find_preset("general"),
+    find_preset("default"),
     heads=Heads(search=Schedule(steps=500), final=Schedule(steps=800), members=2),
 )
 
@@ -99,7 +99,7 @@ def test_a_failure_is_said_first(follows, said):
 def test_a_setting_that_heads_do_not_have_is_named():
     data = coin_world(False)
     with pytest.raises(spare.UsageError, match="max_references"):
-        spare.fit(data.domain, data, seed=0, preset="general", max_reference=2)
+        spare.fit(data.domain, data, seed=0, preset="default", max_reference=2)
 
 
 @pytest.mark.parametrize("transitions", [1, 2, 5])

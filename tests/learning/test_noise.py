@@ -88,7 +88,7 @@ def test_weights_of_2_equal_repeating_but_for_the_imagined_objects() -> None:
 
 def with_outliers(**more: bool) -> Preset:
     """The default preset, small, with outliers."""
-    chosen = PRESETS["default"]
+    chosen = PRESETS["shared"]
     training = dataclasses.replace(chosen.training, hidden=(16,), steps=300, outliers=True, members=2)
     return dataclasses.replace(chosen, training=training, final=None, **more)
 

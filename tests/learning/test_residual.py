@@ -28,7 +28,7 @@ TRUE = toy.true_shell(1)
 
 def preset(final: Training | None = None, **more: Any) -> Preset:
     """The preset `default` with one short training of small residual networks."""
-    base = PRESETS["default"]
+    base = PRESETS["shared"]
     settings: dict[str, Any] = {"hidden": (24,) * 3, "family": "residual", "steps": 600, "members": 2}
     training = dataclasses.replace(base.training, **(settings | more))
     search = dataclasses.replace(base.search, folds=1)

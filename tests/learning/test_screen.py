@@ -40,7 +40,7 @@ def test_rows_left_out_are_as_if_each_had_been() -> None:
 def test_losses_of_a_linear_world_are_those_of_the_true_model() -> None:
     """Where ridge regression can be right it is, within 5 %; samples that a rule does not cover have none."""
     data = toy.generate(400, 0, followers=2)
-    dataset = make_dataset(data, data.domain.actions[0].name, PRESETS["default"])
+    dataset = make_dataset(data, data.domain.actions[0].name, PRESETS["shared"])
     table = dataset.matrix(toy.true_shell(2), toy.true_shell(2))
     losses = ridge_losses(dataset, table, data.weights, outliers=True)
     np.testing.assert_array_equal(np.isnan(losses), ~table.applies)

@@ -43,7 +43,7 @@ def behind(*slots: int) -> Shell:
 
 
 SEARCH = dataclasses.replace(
-    PRESETS["default"], search=dataclasses.replace(PRESETS["default"].search, refine=False), final=None
+    PRESETS["shared"], search=dataclasses.replace(PRESETS["shared"].search, refine=False), final=None
 )
 """The whole search of the real preset, and nothing after it."""
 
@@ -287,9 +287,9 @@ def test_several_templates_give_one_model() -> None:
 
 
 def test_presets_are_left_as_they_are() -> None:
-    before = dataclasses.asdict(PRESETS["default"])
+    before = dataclasses.asdict(PRESETS["shared"])
     search()
-    assert dataclasses.asdict(PRESETS["default"]) == before
+    assert dataclasses.asdict(PRESETS["shared"]) == before
 
 
 @pytest.mark.slow

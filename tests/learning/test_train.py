@@ -38,7 +38,7 @@ def trained(name: str) -> tuple[Fitted, Model]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper", "default"])
+@pytest.mark.parametrize("name", ["paper", "shared"])
 def test_a_known_generator_is_recovered(name: str) -> None:
     """Means within a fraction of the noise, deviations within a third, and the density near the true one."""
     _, model = trained(name)
@@ -61,7 +61,7 @@ def test_a_known_generator_is_recovered(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper", "default"])
+@pytest.mark.parametrize("name", ["paper", "shared"])
 def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
     """On held-out data, against the Gaussian whose mean and variance are fitted to those very data."""
     fitted, model = trained(name)
@@ -77,7 +77,7 @@ def test_a_predictor_beats_the_best_constant_gaussian(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper", "default"])
+@pytest.mark.parametrize("name", ["paper", "shared"])
 def test_every_output_slot_is_trained(name: str) -> None:
     """Each slot's own rows of the last layers have left their start, and each slot follows its own target."""
     fitted, model = trained(name)
@@ -251,7 +251,7 @@ def test_each_sample_is_judged_by_the_members_that_were_not_trained_on_it() -> N
 
 @pytest.mark.parametrize(("samples", "folds"), [(10, 5), (30, 6), (300, 4), (600, 2), (1000, 1), (50_000, 1)])
 def test_few_samples_are_judged_in_several_folds(samples: int, folds: int) -> None:
-    assert PRESETS["default"].search.folds_for(samples) == folds
+    assert PRESETS["shared"].search.folds_for(samples) == folds
     assert PRESETS["paper"].search.folds_for(samples) == 1
 
 

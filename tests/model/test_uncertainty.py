@@ -78,7 +78,7 @@ def _world(count: int, seed: int, low: float, high: float) -> spare.Experience:
 def models() -> dict[int, spare.Model]:
     """Learned by the default preset from few and from more transitions with strengths between -1 and 1."""
     data = {count: _world(count, 1, -1, 1) for count in (20, 500)}
-    return {n: spare.fit(one.domain, one, seed=0, preset=PRESETS["default"]).model for n, one in data.items()}
+    return {n: spare.fit(one.domain, one, seed=0, preset=PRESETS["shared"]).model for n, one in data.items()}
 
 
 def _typical(model: spare.Model, low: float, high: float) -> tuple[float, float]:

@@ -34,7 +34,7 @@ class Fit:
     """Parquet file of transitions, as `spare generate` or Experience.save writes it."""
     out: pathlib.Path = pathlib.Path("model.spare")
     """Where the model goes."""
-    preset: Literal["default", "general", "dense", "paper"] = "default"
+    preset: Literal["default", "dense", "shared", "paper"] = "default"
     """default: our best settings; paper: those of the paper, as far as it gives them (docs/paper-choices.md)."""
     max_references: int | None = None
     """The largest number of references in a rule."""

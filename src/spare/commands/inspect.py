@@ -163,6 +163,9 @@ def _formula_words(formulas: dict[str, Any]) -> list[str]:
     return [f"    formulas: {', '.join(found)} (under {made})"] if found else []
 
 
+COUNTED = "    computes in 64-bit numbers, which it counts from origins of its own"
+
+
 def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) -> list[str]:
     def shell(pointers: list[Any]) -> str:
         names = [*roles, *(f"b{t + 1}" for t in range(len(pointers)))]
@@ -184,7 +187,7 @@ def _rule_words(k: int, rule: dict[str, Any], roles: list[str], members: int) ->
     lines = [text, f"    from {', '.join(rule['inputs'])}; {inside}, {members} in the ensemble{frame}"]
     lines += [f"    {name} inputs: {', '.join(rule[name])}" for name in ("dropped", "extra") if rule[name]]
     if rule.get("origins"):
-        lines.append("    computes in 64-bit numbers, which it counts from origins of its own")
+        lines.append(COUNTED)
     parts = {"outliers": "outlier component for objects it does not predict", "copula": "copula over its predictions"}
     return lines + [f"    {text}" for name, text in parts.items() if rule[name]]
 
@@ -203,7 +206,8 @@ def _head_words(rule: dict[str, Any], roles: list[str], members: int) -> list[st
         slot = head["slot"]
         lines.append(f"    head of {names[slot] if slot < len(names) else slot}: {words(head)}")
     frame = ", in the action's frame" if rule["framed"] else ""
-    return [*lines, f"    process: {words(rule['process'])}", f"    {members} in the ensemble{frame}"]
+    lines += [f"    process: {words(rule['process'])}", f"    {members} in the ensemble{frame}"]
+    return lines + [COUNTED] * bool(rule.get("origins"))
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:

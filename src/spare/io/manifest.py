@@ -106,10 +106,10 @@ def _check(manifest: Manifest) -> Manifest:
     known = {reference["name"] for reference in schema["references"]}
     for k, rule in enumerate(listed(manifest["rules"], "rules", MOST_RULES)):
         label = f"rule {k + 1}"
-        if isinstance(rule, dict) and "heads" in rule:
-            _check_head_rule(label, entry(rule, label, _HEAD_RULE), known)
-            continue
         more = {"familiar", "origins"} & {*rule} if isinstance(rule, dict) else set()
+        if isinstance(rule, dict) and "heads" in rule:
+            _check_head_rule(label, entry(rule, label, _HEAD_RULE | more), known)
+            continue
         _check_rule(label, entry(rule, label, _RULE | more), known)
     _check_provenance(manifest["provenance"], len(manifest["rules"]))
     return manifest
@@ -159,14 +159,18 @@ def _check_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
         for one in listed(rule[name], f"{label}, {name}"):
             check_identifier(name, one)
     for name in ("dropped", "extra", "familiar"):
-        for one in listed(rule.get(name, []), f"{label}, {name}", MOST_ENTRIES):
-            if not isinstance(one, str) or not one.isprintable() or not 0 < len(one) <= 256:
-                raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
+        _check_entries(label, name, rule.get(name, []))
     _check_origins(label, rule.get("origins", []))
     for name in ("framed", "outliers", "copula"):
         if not isinstance(rule[name], bool):
             raise damaged(f"{label}: {name!r} is neither true nor false")
     _check_predictor(label, rule["predictor"])
+
+
+def _check_entries(label: str, name: str, value: Any) -> None:
+    for one in listed(value, f"{label}, {name}", MOST_ENTRIES):
+        if not isinstance(one, str) or not one.isprintable() or not 0 < len(one) <= 256:
+            raise damaged(f"{label}: one of its {name} features is called {str(one)[:64]!r}")
 
 
 def _check_head_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
@@ -178,6 +182,8 @@ def _check_head_rule(label: str, rule: dict[str, Any], known: set[str]) -> None:
         _check_slot(label, slot)
     if not isinstance(rule["framed"], bool):
         raise damaged(f"{label}: 'framed' is neither true nor false")
+    _check_entries(label, "familiar", rule.get("familiar", []))
+    _check_origins(label, rule.get("origins", []))
     heads = listed(rule["heads"], f"{label}, heads", MOST_POINTERS)
     for k, head in enumerate([*heads, rule["process"]]):
         one = entry(head, f"{label}, head {k + 1}", _HEAD)

@@ -133,7 +133,8 @@ class Bindings:
                 return jax.vmap(one)(scene, start)
 
             key = (domain, self.action, expression[0])
-            found = PROGRAMS.get("depth", deep, given, key, _OPTIONS)(*given)
+            with precision(double=self.experience.double):
+                found = PROGRAMS.get("depth", deep, given, key, _OPTIONS)(*given)
             result[rows] = np.asarray(found)[valid]
         return result
 

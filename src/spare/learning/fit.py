@@ -120,7 +120,7 @@ def _not_for_heads(data: Experience, rules: int | Mixing | Literal["auto"]) -> s
         return "several rules for one action were asked for"
     if not all(leaf.shifts for leaf in data.domain.leaves):
         return "some property is not a number or an angle"
-    return "some numbers need 64 bits" if data.double else ""
+    return ""
 
 
 def _missing(data: Experience) -> list[str]:

@@ -1,8 +1,9 @@
 """Named choices of training and search; what differs between them is written down here and nowhere else.
 
-`paper` is what the paper did: one predictor for all slots, required pointers. `default` is the paper's rule with
-everything that was found to help it. `general` learns rules with heads: optional pointers, a head for each slot,
-outcomes, processes. `dense` is the same with one head for everyone and no references, as a yardstick.
+`default` learns rules with heads: optional pointers, a head for each slot, outcomes, processes. `dense` is the same with
+one head for everyone and no references, as a yardstick. `paper` is what the paper did: one predictor for all slots of
+a rule, required pointers. `shared` is the paper's kind of rule with everything that was found to help it; several
+rules for one action are learned with it.
 """
 
 from __future__ import annotations
@@ -267,8 +268,8 @@ PRESETS = {
         inputs="dynamic",
         framed=False,
     ),
-    "default": Preset(
-        "default",
+    "shared": Preset(
+        "shared",
         Training(hidden=(64, 64), activation="silu", phases=("joint",), learning_rate=2e-3, outliers=True),
         Search(folds="auto", ridge=2, halving=1 / 3, refine=True),
         targets="change",
@@ -288,8 +289,8 @@ PRESETS = {
         ),
     ),
 }
-PRESETS["general"] = dataclasses.replace(PRESETS["default"], name="general", heads=Heads())
-PRESETS["dense"] = dataclasses.replace(PRESETS["default"], name="dense", heads=Heads(dense=True))
+PRESETS["default"] = dataclasses.replace(PRESETS["shared"], name="default", heads=Heads())
+PRESETS["dense"] = dataclasses.replace(PRESETS["shared"], name="dense", heads=Heads(dense=True))
 
 
 def find_preset(name: str | Preset) -> Preset:

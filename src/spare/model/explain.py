@@ -191,7 +191,7 @@ def aleatoric_of(std: np.ndarray, epistemic: np.ndarray) -> np.ndarray:
 
 def _origins(rule: Rule | HeadRule) -> str:
     """`x from 5400003, t from 1700000000`: what is subtracted before a rule looks at it; empty if nothing is."""
-    origins = None if isinstance(rule, HeadRule) else rule.origins
+    origins = rule.origins
     if origins is None:
         return ""
     names = (*rule.domain.property_names, *rule.domain.action(rule.action).parameters)
@@ -242,6 +242,7 @@ def describe_model(domain: Domain, rules: Sequence[Rule | HeadRule], noise: Defa
         lines.append(f"rule {k + 1}  {rule.show()}")
         if isinstance(rule, HeadRule):
             lines += describe_head_rule(rule)
+            lines += [f"    counts {far}" for far in [_origins(rule)] if far]
             continue
         chosen = rule.spec.features
         parts = (("without", chosen.dropped), ("and with", chosen.extra))

@@ -1,7 +1,7 @@
 """What a rule has seen of its inputs, and how a state is told that it has not.
 
 1. A `Gauge` is one number that could have entered x, dropped entries included: an entry of it, or the angle that two
-   entries are the cosine and sine of.
+   entries are the cosine and sine of. It is a number of the transition, or one of each object that a slot holds.
 2. `Familiar` keeps the range of every gauge in the samples that a rule was learned from, with the slack beyond which a
    value counts as outside, and how far the members of the ensemble disagreed. `learning/familiar.py` chooses both
    so that few states like the samples are warned of.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -22,8 +23,12 @@ from jax.core import Tracer
 from spare.arrays import array_module
 from spare.data.precision import digits
 from spare.errors import DefinitionError
+from spare.language.domain import Domain
 from spare.language.kinds import Leaf, Periodic, by_leaf, wrapped
-from spare.model.features import Layout, origins_of
+from spare.language.properties import Property
+from spare.language.references import EVERYONE, Shell
+from spare.model.features import Layout, Observed, origins_of
+from spare.model.predictors import Take
 
 DISAGREEMENT = "disagreement"
 """The name under which members that disagree are reported."""
@@ -37,6 +42,7 @@ class Gauge:
 
     `prop` is the property that it tells of, None for parameters and counts. A `given` gauge is a parameter or tells of
     the action's objects, so that it can be read whether the rule applies or not. Entries are counted from `origin`.
+    With a `group` it is a number of each object of that group: the one farthest from the middle of its range counts.
     """
 
     name: str
@@ -46,9 +52,10 @@ class Gauge:
     prop: str | None = None
     period: float | None = None
     origin: float = 0.0
+    group: int | None = None
 
     def read(self, entries: Any) -> Any:
-        """The number, of entries (..., E)."""
+        """The number, of entries (..., E), those of the transition or of its objects."""
         if self.period is None:
             return entries[..., self.columns[0]]
         cos, sin = (entries[..., column] for column in self.columns)
@@ -59,9 +66,10 @@ class Gauge:
 def gauges(layout: Layout) -> tuple[Gauge, ...]:
     """All gauges of a rule: what it sees, and what it could see by the aggregators that references offer."""
     used, found, column = {*layout.names}, [], 0
-    slots = spelled(layout)
+    template = layout.domain.action(layout.action)
+    slots = spelled(layout.gamma, template.objects)
     properties = [layout.domain.property(name) for name in layout.spec.inputs]
-    origins = _origins(layout)
+    origins = named_origins(layout.domain, layout.action, origins_of(layout.domain, layout.action, layout.spec))
     for block in layout.blocks:
         if block.slot is None or block.how == "count":
             for entry in block.names:
@@ -72,40 +80,56 @@ def gauges(layout: Layout) -> tuple[Gauge, ...]:
             continue
         plain, given = block.how in (None, "mean"), block.slot < layout.gamma.roles
         label = slots[block.slot] if plain else f"{block.how}({slots[block.slot]})"
-        position = 0
-        for prop in properties:
-            parts = prop.kind.names(prop.name)
-            seen = [entry in used for entry in block.names[position : position + len(parts)]]
-            if plain and isinstance(prop.kind, Periodic):
-                columns = (column + position, column + position + 1)
-                found.append(Gauge(f"{label}.{prop.name}", columns, any(seen), given, prop.name, prop.kind.period))
-            else:
-                # A sum is as many origins away as there are objects: it is told as it is counted.
-                origin = 0.0 if block.how == "sum" else origins.get(f".{prop.name}", 0.0)
-                for k, part in enumerate(parts):
-                    columns = (column + position + k,)
-                    found.append(Gauge(f"{label}.{part}", columns, seen[k], given, prop.name, origin=origin))
-            position += len(parts)
+        # A sum is as many origins away as there are objects: it is told as it is counted.
+        known = {} if block.how == "sum" else origins
+        seen = [entry in used for entry in block.names]
+        first = Gauge(label, (column,), used=False, given=given)
+        found += property_gauges(first, properties, seen, known, angles=plain)
         column += len(block.names)
     return tuple(found)
 
 
-def _origins(layout: Layout) -> dict[str, float]:
+def property_gauges(
+    first: Gauge, properties: Sequence[Property], used: Sequence[bool], origins: Mapping[str, float], *, angles: bool
+) -> list[Gauge]:
+    """A gauge for each property of an object or a set that `first` names, whose entries begin at its column.
+
+    `used`: of each entry. With `angles` the cosine and sine of a periodic property are told as the angle.
+    """
+    found, column, position = [], first.columns[0], 0
+    for prop in properties:
+        parts = prop.kind.names(prop.name)
+        seen, about = used[position : position + len(parts)], dataclasses.replace(first, prop=prop.name)
+        if angles and isinstance(prop.kind, Periodic):
+            name, columns = f"{first.name}.{prop.name}", (column + position, column + position + 1)
+            found.append(
+                dataclasses.replace(about, name=name, columns=columns, used=any(seen), period=prop.kind.period)
+            )
+        else:
+            origin = origins.get(f".{prop.name}", 0.0)
+            for k, part in enumerate(parts):
+                name, columns = f"{first.name}.{part}", (column + position + k,)
+                found.append(dataclasses.replace(about, name=name, columns=columns, used=seen[k], origin=origin))
+        position += len(parts)
+    return found
+
+
+def named_origins(domain: Domain, action: str, origins: Observed | None) -> dict[str, float]:
     """What entries are counted from: `d` for a parameter, `.x` for a property."""
-    found = origins_of(layout.domain, layout.action, layout.spec)
-    if found is None:
+    if origins is None:
         return {}
-    names = [f".{name}" for name in layout.domain.property_names]
-    names += layout.domain.action(layout.action).parameters
-    return dict(zip(names, (*found.values.tolist(), *found.parameters.tolist()), strict=True))
+    names = [f".{name}" for name in domain.property_names]
+    names += domain.action(action).parameters
+    return dict(zip(names, (*origins.values.tolist(), *origins.parameters.tolist()), strict=True))
 
 
-def spelled(layout: Layout) -> list[str]:
+def spelled(shell: Shell, roles: Sequence[str]) -> list[str]:
     """Each slot in full: `target`, `above*(target)`, `behind(behind(target))`; by its short name where that is long."""
-    short = layout.gamma.slot_names(layout.domain.action(layout.action).objects)
-    names = list(short[: layout.gamma.roles])
-    for pointer in layout.gamma:
-        full = f"{pointer.reference}({', '.join(names[slot] for slot in pointer.arguments)})"
+    short = shell.slot_names(roles)
+    names = list(short[: shell.roles])
+    for pointer in shell:
+        given = ", ".join(names[slot] for slot in pointer.arguments)
+        full = EVERYONE if pointer.reference == EVERYONE else f"{pointer.reference}({given})"
         names.append(full if len(full) <= LONGEST else short[len(names)])
     return names
 
@@ -116,13 +140,18 @@ def disagreement(location: Any, variance: Any, leaves: tuple[Leaf, ...]) -> Any:
     With means mu_m and variances v_m of the members: aleatoric is the geometric mean of the variances, epistemic
     Var mu_m + mean v_m - aleatoric. 0 if there is one member.
     """
-    xp = array_module(location)
     means, variances = by_leaf(leaves, lambda leaf, *parts: leaf.moments(*parts), location, variance)
+    return disagreements(means, variances).max(axis=(-2, -1))
+
+
+def disagreements(means: Any, variances: Any) -> Any:
+    """sqrt(epistemic / aleatoric) of every value (...), of members' means and variances (M, ...)."""
+    xp = array_module(means)
     tiny = float(np.finfo(np.float32).tiny)
     variances = xp.maximum(variances, tiny)
     typical = xp.exp(xp.log(variances).mean(axis=0))
     rest = xp.maximum(variances.mean(axis=0) - typical, 0.0) + means.var(axis=0)
-    return xp.sqrt(rest / typical).max(axis=(-2, -1))
+    return xp.sqrt(rest / typical)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +181,14 @@ class Warned:
         seen = f"was always {low}" if self.low == self.high else f"was {low} to {high}"
         aside = "" if self.used else "; the rule does without it, since it made no difference there"
         return f"{self.name} = {value} {seen} in the training data{aside}"
+
+
+class Looked(NamedTuple):
+    """What gauges are read from: `common` (..., E), and of N objects `rows` (..., N, F); `held` (..., B, N): groups."""
+
+    common: Any
+    rows: Any = None
+    held: Any = None
 
 
 class Familiar(NamedTuple):
@@ -184,13 +221,24 @@ class Familiar(NamedTuple):
             raise DefinitionError("range of inputs: it begins above its end")
         return self
 
-    def values(self, layout: Layout, entries: np.ndarray) -> np.ndarray:
-        """The gauges (..., G) of entries (..., E); of angles the image nearest to the middle of the range."""
-        middle = (np.asarray(self.low, np.float64) + np.asarray(self.high, np.float64)) / 2
-        found = np.stack([gauge.read(entries) for gauge in gauges(layout)], axis=-1).astype(np.float64)
-        for k, gauge in enumerate(gauges(layout)):
+    def values(self, every: Sequence[Gauge], entries: Looked | np.ndarray) -> np.ndarray:
+        """These gauges (..., G) of what a rule looked at; of angles the image nearest to the middle of the range.
+
+        Of the objects of a group the one farthest from that middle; the middle itself where there is none.
+        """
+        looked = entries if isinstance(entries, Looked) else Looked(entries)
+        middles = (np.asarray(self.low, np.float64) + np.asarray(self.high, np.float64)) / 2
+        found = np.empty((*looked.common.shape[:-1], len(every)))
+        for k, (gauge, middle) in enumerate(zip(every, middles, strict=True)):
+            numbers = np.asarray(gauge.read(looked.common if gauge.group is None else looked.rows), np.float64)
             if gauge.period is not None:
-                found[..., k] = middle[k] + wrapped(found[..., k] - middle[k], gauge.period)
+                numbers = middle + wrapped(numbers - middle, gauge.period)
+            if gauge.group is not None:
+                held = looked.held[..., gauge.group, :]
+                away = np.where(held, np.abs(numbers - middle), -1.0)
+                farthest = np.take_along_axis(numbers, away.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+                numbers = np.where(held.any(axis=-1), farthest, middle)
+            found[..., k] = numbers
         return found
 
     def outside(self, values: np.ndarray) -> np.ndarray:
@@ -202,11 +250,10 @@ class Familiar(NamedTuple):
         """Which states, of gauges (n, G) and disagreements (n,), are to be warned of if the rule fires."""
         return self.outside(values).any(axis=-1) | (doubts > float(self.most))
 
-    def warned(self, layout: Layout, values: np.ndarray, doubt: float, rule: int) -> tuple[Warned, ...]:
+    def warned(self, every: Sequence[Gauge], values: np.ndarray, doubt: float, rule: int) -> tuple[Warned, ...]:
         """What is to be said about one state: gauges (G,) that are outside, used ones first, and the disagreement."""
-        every = gauges(layout)
         found = []
-        for k in np.flatnonzero(self.outside(values)):
+        for k in np.flatnonzero(self.outside(values)).tolist():
             value, low, high = (float(part[k]) + every[k].origin for part in (values, self.low, self.high))
             found.append(Warned(every[k].name, value, low, high, rule, every[k].used))
         found.sort(key=lambda one: not one.used)
@@ -214,12 +261,28 @@ class Familiar(NamedTuple):
             found.append(Warned(DISAGREEMENT, float(doubt), 0.0, float(self.most), rule, True))
         return tuple(found)
 
+    def pack(self, every: Sequence[Gauge]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a rule's file holds of it: an entry with the names of the gauges, and arrays by name."""
+        arrays = {f"familiar.{name}": part for name, part in self._asdict().items()}
+        return {"familiar": [gauge.name for gauge in every]}, arrays
+
+    @classmethod
+    def unpack(cls, entry: Mapping[str, Any], take: Take) -> Familiar | None:
+        """What `pack` wrote, if the file says: files of an earlier version do not."""
+        return cls(*(take(f"familiar.{name}") for name in cls._fields)) if "familiar" in entry else None
+
+
+def check_names(entry: Mapping[str, Any], every: Sequence[Gauge]) -> None:
+    """Refuse ranges of other gauges than these."""
+    if "familiar" in entry and [*entry["familiar"]] != [gauge.name for gauge in every]:
+        raise DefinitionError("the ranges of its inputs are those of other inputs")
+
 
 class Seen(NamedTuple):
     """What a rule, the k-th from 1, sees of one state: gauges (G,) and disagreement; and whether it fires."""
 
     familiar: Familiar
-    layout: Layout
+    gauges: Sequence[Gauge]
     values: np.ndarray
     doubt: float
     rule: int
@@ -227,7 +290,7 @@ class Seen(NamedTuple):
 
     def warned(self) -> tuple[Warned, ...]:
         """What there is to say, as if the rule fired."""
-        return self.familiar.warned(self.layout, self.values, self.doubt, self.rule)
+        return self.familiar.warned(self.gauges, self.values, self.doubt, self.rule)
 
 
 def warnings_of(rules: list[Seen]) -> tuple[Warned, ...]:
@@ -241,6 +304,6 @@ def warnings_of(rules: list[Seen]) -> tuple[Warned, ...]:
         return tuple(warned for one in firing for warned in one.warned())
     every = []
     for one in rules:
-        given = {gauge.name for gauge in gauges(one.layout) if gauge.given}
+        given = {gauge.name for gauge in one.gauges if gauge.given}
         every.append({warned.name: warned for warned in one.warned() if warned.name in given})
     return tuple(said for name, said in every[0].items() if all(name in rest for rest in every)) if every else ()

@@ -34,30 +34,38 @@ from spare.language.frames import FrameColumns, FramePose, from_frame, to_frame,
 from spare.language.references import Pointer, Shell
 from spare.language.relations import Closure
 from spare.model.copula import common_part, factor_log_density
+from spare.model.familiar import Familiar, Gauge, Looked, check_names, disagreements
 from spare.model.features import Observed, SceneSlots, observe
 from spare.model.heads import Head, Said
 from spare.model.predictors import Network, Take, load_network
 from spare.model.rows import RowLayout
 from spare.model.rule import Binding, follow
+from spare.model.watched import Watched, origins_in, watched
 
 
 @dataclasses.dataclass(frozen=True)
 class HeadRuleSpec:
-    """A rule with heads apart from its numbers: action, list, which pointers are required, and the frame."""
+    """A rule with heads apart from its numbers: action, list, which pointers are required, and the frame.
+
+    `origins`: what is subtracted from each property, then from each parameter of the action, before a network sees it;
+    empty: nothing. In a frame it does not concern what the frame itself shifts or turns.
+    """
 
     action: str
     shell: Shell
     required: tuple[int, ...] = ()
     framed: bool = False
+    origins: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As a model file holds it."""
-        return {
+        found = {
             "action": self.action,
             "gamma": [[p.reference, [*p.arguments]] for p in self.shell],
             "required": list(self.required),
             "framed": self.framed,
         }
+        return {**found, "origins": list(self.origins)} if self.origins else found
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any], domain: Domain) -> HeadRuleSpec:
@@ -67,7 +75,8 @@ class HeadRuleSpec:
         domain.check_shell(shell, entry["action"])
         if entry["framed"] and domain.action(entry["action"]).frame is None:
             raise DefinitionError(f"action {entry['action']!r} has no frame; a rule in the frame needs one")
-        return cls(entry["action"], shell, tuple(entry["required"]), entry["framed"])
+        origins = tuple(float(one) for one in entry.get("origins", ()))
+        return cls(entry["action"], shell, tuple(entry["required"]), entry["framed"], origins)
 
 
 class Gate(eqx.Module):
@@ -130,6 +139,7 @@ class HeadRule(eqx.Module):
     `process`  a head over everyone else, in the world's coordinates, of own properties alone
     `gate`     weights of outcomes that belong to the whole rule, if some head has such outcomes
     `apart`    share of transitions without a common factor; 1 where there is none
+    `familiar` the ranges of what it was learned from (see `watched.py`); None if nobody knows
     """
 
     domain: Domain = eqx.field(static=True)
@@ -138,8 +148,9 @@ class HeadRule(eqx.Module):
     process: Head
     gate: Gate | None
     apart: Float[Array, ""]
+    familiar: Familiar | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts, each of which a file has under its name
         self,
         domain: Domain,
         spec: HeadRuleSpec,
@@ -147,6 +158,7 @@ class HeadRule(eqx.Module):
         process: Head,
         gate: Gate | None = None,
         apart: Any = 1.0,
+        familiar: Familiar | None = None,
     ) -> None:
         domain.check_shell(spec.shell, spec.action)
         self.domain, self.spec, self.heads, self.process = domain, spec, tuple(heads), process
@@ -167,6 +179,10 @@ class HeadRule(eqx.Module):
             raise DefinitionError("outcomes of the whole rule need a gate, with as many outcomes as each head")
         if gate is not None:
             self.layout.chosen(gate.inputs)
+        expected = len(domain.properties) + len(domain.action(spec.action).parameters)
+        if spec.origins and len(spec.origins) != expected:
+            raise DefinitionError(f"origins: {expected} numbers are needed, got {len(spec.origins)}")
+        self.familiar = None if familiar is None else Familiar.of(*familiar).checked(len(self.gauges))
 
     # -- what rules have in common --------------------------------------------------------------------------------
 
@@ -212,9 +228,21 @@ class HeadRule(eqx.Module):
         return self.process.members
 
     @property
-    def familiar(self) -> None:
-        """Ranges of inputs are not kept for rules with heads."""
-        return None
+    def watched(self) -> Watched:
+        """What it looks at of a state to tell whether it has seen such a one."""
+        gate = () if self.gate is None else self.gate.inputs
+        specs = tuple(head.spec for head in self.heads)
+        return watched(self.layout, specs, self.process.spec, gate, self.spec.origins)
+
+    @property
+    def gauges(self) -> tuple[Gauge, ...]:
+        """The numbers whose ranges `familiar` keeps."""
+        return self.watched.gauges
+
+    @property
+    def origins(self) -> Observed | None:
+        """What is subtracted before a head sees it, float64; None if nothing is."""
+        return origins_in(self.layout, self.spec.origins)
 
     def __eq__(self, other: object) -> bool:  # type: ignore[override]
         """The same domain, lists and numbers."""
@@ -245,9 +273,11 @@ class HeadRule(eqx.Module):
         """p(s' | s, a; T), as if the rule applied."""
         pose, frame = self.pose(scene), self.domain.action(self.action).frame
         columns = None if pose is None or frame is None else frame.columns(self.domain.dynamic_names)
-        seen = observe(self.domain, self.action, Observed(scene.values, scene.parameters), pose)
-        plain = observe(self.domain, self.action, Observed(scene.values, scene.parameters), None)
-        deep = {e.slot for head in self.heads for e in self.layout.chosen(head.spec.inputs) if e.about == "depth"}
+        raw, origins = Observed(scene.values, scene.parameters), origins_in(self.world, self.spec.origins)
+        seen = observe(self.domain, self.action, raw, pose, origins=self.origins)
+        plain = observe(self.domain, self.action, raw, None, origins=origins)
+        names = [*self.watched.rows, *(name for head in self.heads for name in head.spec.inputs)]
+        deep = {self.layout.entries[name].slot for name in names if self.layout.entries[name].about == "depth"}
         depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
         view = self.domain.view(self.domain.action(self.action), scene.values, scene.valid, scene.parameters)
 
@@ -269,10 +299,12 @@ class HeadRule(eqx.Module):
             scopes=tuple(head.spec.scope if head.spec.outcomes > 1 else "one" for head in self.heads),
             pinned=tuple(head.spec.pinned for head in self.heads),
             relative=tuple(head.spec.relative for head in self.heads),
+            moving=bool(self.process.spec.inputs),
             valid=scene.valid,
             values=values,
             expected=expected,
             x=self.layout.common(self.input_names, seen, slots),
+            entries=self._looked(seen, plain, slots, scene.valid, binding.outputs),
             pose=pose,
             outputs=binding.outputs,
             said=said,
@@ -283,6 +315,17 @@ class HeadRule(eqx.Module):
             else jnp.zeros((0, len(resolutions))),
             apart=self.apart,
         )
+
+    def _looked(self, seen: Observed, plain: Observed, slots: SceneSlots, valid: Any, outputs: Any) -> Looked:
+        """What gauges are read from."""
+        look = self.watched
+        rows = [self.layout.x(look.rows, seen, slots), self.world.x(look.world, plain, slots)]
+        others = valid & ~outputs.any(axis=0)
+        if self.spec.framed:
+            for k, head in enumerate(self.heads):
+                others = others | outputs[k] if head.spec.relative else others
+        held = jnp.concatenate([outputs, others[None]])
+        return Looked(self.layout.common(look.common, seen, slots), jnp.concatenate(rows, axis=-1), held)
 
     def show(self) -> str:
         """`push(target): above*(target) -> b1`."""
@@ -303,6 +346,10 @@ class HeadRule(eqx.Module):
             "process": self.process.describe(),
             "gate": None if self.gate is None else self.gate.describe(),
         }
+        if self.familiar is not None:
+            known, ranges = self.familiar.pack(self.gauges)
+            entry |= known
+            arrays |= {name: np.asarray(part, np.float32) for name, part in ranges.items()}
         return entry, arrays
 
     @classmethod
@@ -315,14 +362,17 @@ class HeadRule(eqx.Module):
         heads = tuple(Head.from_arrays(one, under(f"head.{k}")) for k, one in enumerate(entry["heads"]))
         gate = None if entry["gate"] is None else Gate.from_arrays(entry["gate"], under("gate"))
         process = Head.from_arrays(entry["process"], under("process"))
-        return cls(domain, HeadRuleSpec.from_json(entry, domain), heads, process, gate, jnp.asarray(take("apart"))[0])
+        spec, apart = HeadRuleSpec.from_json(entry, domain), jnp.asarray(take("apart"))[0]
+        found = cls(domain, spec, heads, process, gate, apart, Familiar.unpack(entry, take))
+        check_names(entry, found.gauges)
+        return found
 
 
 class HeadDistribution(eqx.Module):
     """p(s' | s, a; T) of one scene with N objects and Q properties that can change, as if the rule applied.
 
     `said` and `process` have axes (M, N, K, Q); `expected` (N, Q) is the change that the process expects; heads speak
-    of changes beyond it, in the frame. `scopes` and `pinned`: of each head.
+    of changes beyond it, in the frame. `scopes` and `pinned`: of each head. `moving`: the process has a network.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -330,10 +380,12 @@ class HeadDistribution(eqx.Module):
     scopes: tuple[str, ...] = eqx.field(static=True)
     pinned: tuple[bool, ...] = eqx.field(static=True)
     relative: tuple[bool, ...] = eqx.field(static=True)
+    moving: bool = eqx.field(static=True)
     valid: Bool[Array, " N"]
     values: Float[Array, "N Q"]
     expected: Float[Array, "N Q"]
     x: Float[Array, " D"]
+    entries: Looked
     pose: FramePose | None
     outputs: Bool[Array, "H N"]
     said: tuple[Said, ...]
@@ -358,14 +410,18 @@ class HeadDistribution(eqx.Module):
         return self._inside(self.values + self.expected if self.relative[head] else self.values)
 
     @property
-    def entries(self) -> Float[Array, " D"]:
-        """What the rule looked at, of the transition as a whole."""
-        return self.x
-
-    @property
     def doubt(self) -> Float[Array, ""]:
-        """How far members disagree; not told yet."""
-        return jnp.zeros((), self.values.dtype)
+        """How far members disagree about some value: of objects that heads hold, and of others if a network moves them.
+
+        sqrt(epistemic / aleatoric) as in `familiar.disagreement`, of changes, without the wide component.
+        """
+        asked = [(said.narrow(self._weights(k)), self.outputs[k]) for k, said in enumerate(self.said)]
+        if self.moving:
+            asked.append((self.process.narrow(self.process.log_gate), self.valid & ~self._held))
+        found = jnp.zeros((), self.values.dtype)
+        for moments, held in asked:
+            found = jnp.maximum(found, jnp.where(held[:, None], disagreements(*moments), 0.0).max())
+        return found
 
     @property
     def _held(self) -> Bool[Array, " N"]:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from spare.arrays import array_module
 from spare.errors import DefinitionError
 from spare.language.kinds import LOG_2PI
 from spare.model.predictors import Network, Take, bounded_variance, load_network
@@ -127,6 +128,17 @@ class Said(NamedTuple):
         mean = (weight * self.mean).sum(-2)
         own = (1 - tail) * self.variance + tail * self.wide
         return mean, (weight * (own + jnp.square(self.mean - mean[..., None, :]))).sum(-2)
+
+    def narrow(self, log_weight: Any) -> tuple[Any, Any]:
+        """The same without the wide component."""
+        return narrow_moments(log_weight, self.mean, self.variance)
+
+
+def narrow_moments(log_weight: Any, mean: Any, variance: Any) -> tuple[Any, Any]:
+    """Mean and variance (..., Q) of a mixture of K outcomes: log weights (..., K), means and variances (..., K, Q)."""
+    weight = array_module(log_weight).exp(log_weight)[..., None]
+    middle = (weight * mean).sum(-2)
+    return middle, (weight * (variance + (mean - middle[..., None, :]) ** 2)).sum(-2)
 
 
 def gauss(y: Any, mean: Any, variance: Any) -> Any:

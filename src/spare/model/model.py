@@ -247,15 +247,16 @@ class Model(eqx.Module):
             rows: dict[int, list[Seen]] = {}
             for k, (rule, (entries, doubts)) in enumerate(zip(self.rules, seen, strict=True)):
                 known, own = rule.familiar, self.domain.action_index(rule.action)
-                if known is None or isinstance(rule, HeadRule):
+                if known is None:
                     continue
                 fired = np.asarray(fires)[: len(index)]
                 mine = np.flatnonzero(fired[:, k] | (~fired.any(axis=1) & (batch.scene.action[: len(index)] == own)))
-                values, doubt = known.values(rule.layout, np.asarray(entries)[mine]), np.asarray(doubts)[mine]
+                looked = jax.tree.map(lambda part, mine=mine: np.asarray(part)[mine], entries)
+                values, doubt = known.values(rule.gauges, looked), np.asarray(doubts)[mine]
                 odd = known.odd(values, doubt)
                 for row, gauge, far, fine in zip(mine, values, doubt, ~odd, strict=True):
                     if not (fine and fired[row, k]):
-                        one = Seen(known, rule.layout, gauge, float(far), k + 1, bool(fired[row, k]))
+                        one = Seen(known, rule.gauges, gauge, float(far), k + 1, bool(fired[row, k]))
                         rows.setdefault(int(row), []).append(one)
             for row, several in rows.items():
                 result[index[row]] = warnings_of(several)
@@ -301,12 +302,10 @@ class Model(eqx.Module):
         mean, std, epistemic = parts
         seen = []
         for k, (answer, (*_, entries, doubt)) in enumerate(zip(rules, found.answers, strict=True)):
-            if isinstance(answer.rule, HeadRule):
-                continue
-            known, layout = answer.rule.familiar, answer.rule.layout
+            known, every = answer.rule.familiar, answer.rule.gauges
             if known is not None and answer.rule.action == action.action:
-                values = known.values(layout, np.asarray(entries))
-                seen.append(Seen(known, layout, values, float(doubt), k + 1, answer.fires))
+                values = known.values(every, jax.tree.map(np.asarray, entries))
+                seen.append(Seen(known, every, values, float(doubt), k + 1, answer.fires))
         warnings = warnings_of(seen)
         return Prediction(self.domain, state, action, mean, std, rules, epistemic, warnings)
 
@@ -333,7 +332,7 @@ class Model(eqx.Module):
 
         Another model does so for data that need it.
         """
-        return any(isinstance(rule, Rule) and bool(rule.spec.features.origins) for rule in self.rules)
+        return any(rule.origins is not None for rule in self.rules)
 
     def _stays(self, values: np.ndarray) -> np.ndarray:
         """The values before, to be overwritten by those of an answer: a copy with the bits that this can have."""
@@ -578,7 +577,7 @@ class _Described(NamedTuple):
     bindings: tuple[Binding, ...]
     fires: Array
     spreads: tuple[Array, Array, Array]
-    answers: tuple[tuple[Array, Array, Array, Array, Array], ...]
+    answers: tuple[tuple[Array, Array, Array, Any, Array], ...]
 
 
 def _predict(model: Model, scene: Scene) -> _Described:

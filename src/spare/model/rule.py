@@ -30,7 +30,7 @@ from spare.language.frames import FramePose, to_frame
 from spare.language.references import Shell
 from spare.model.copula import OneFactorCopula
 from spare.model.distributions import Components, RuleDistribution
-from spare.model.familiar import Familiar, disagreement, gauges
+from spare.model.familiar import Familiar, Gauge, check_names, disagreement, gauges
 from spare.model.features import Layout, Observed, SceneSlots, observe, origins_of
 from spare.model.noise import DefaultNoise
 from spare.model.predictors import PREDICTORS, AbstractPredictor, Take, predictor_name
@@ -109,7 +109,7 @@ class Rule(eqx.Module):
             loaded = OneFactorCopula(*(jnp.asarray(part, real) for part in copula))
             self.copula = loaded.checked(spec.delta.slots, quantities)
         self._check_predictor(quantities)
-        self.familiar = None if familiar is None else Familiar.of(*familiar).checked(len(gauges(self.layout)))
+        self.familiar = None if familiar is None else Familiar.of(*familiar).checked(len(self.gauges))
 
     def _check_predictor(self, quantities: int) -> None:
         size = len(self.input_names)
@@ -148,6 +148,11 @@ class Rule(eqx.Module):
     def layout(self) -> Layout:
         """The entries of x; kept by domain and spec, so that a rule carries little to be compared by."""
         return _layout(self.domain, self.spec)
+
+    @property
+    def gauges(self) -> tuple[Gauge, ...]:
+        """The numbers whose ranges `familiar` keeps."""
+        return gauges(self.layout)
 
     @property
     def score(self) -> int:
@@ -239,17 +244,18 @@ class Rule(eqx.Module):
         arrays = self.noise.arrays()
         if self.copula is not None:
             arrays |= {"copula.loading": self.copula.loading, "copula.apart": self.copula.apart}
+        known: dict[str, Any] = {}
         if self.familiar is not None:
-            arrays |= {f"familiar.{name}": part for name, part in self.familiar._asdict().items()}
+            known, ranges = self.familiar.pack(self.gauges)
+            arrays |= ranges
         arrays |= {f"predictor.{name}": array for name, array in self.predictor.arrays().items()}
         entry = {
             **self.spec.to_json(),
             "outliers": self.noise.outlier_share is not None,
             "copula": self.copula is not None,
             "predictor": {**self.predictor.describe(), "kind": predictor_name(self.predictor)},
+            **known,
         }
-        if self.familiar is not None:
-            entry["familiar"] = [gauge.name for gauge in gauges(self.layout)]
         return entry, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
     @classmethod
@@ -263,12 +269,7 @@ class Rule(eqx.Module):
         if entry["outliers"]:
             noise = DefaultNoise(noise.variance, take("noise.outlier_share"), take("noise.outlier_variance"))
         copula = OneFactorCopula(take("copula.loading"), take("copula.apart")) if entry["copula"] else None
-        found = cls(domain, RuleSpec.from_json(entry, domain), predictor, noise, copula, _familiar(entry, take))
-        if "familiar" in entry and [*entry["familiar"]] != [gauge.name for gauge in gauges(found.layout)]:
-            raise DefinitionError("the ranges of its inputs are those of other inputs")
+        known = Familiar.unpack(entry, take)
+        found = cls(domain, RuleSpec.from_json(entry, domain), predictor, noise, copula, known)
+        check_names(entry, found.gauges)
         return found
-
-
-def _familiar(entry: Mapping[str, Any], take: Take) -> Familiar | None:
-    """What was seen in training, if the file says: files of an earlier version do not."""
-    return Familiar(*(take(f"familiar.{name}") for name in Familiar._fields)) if "familiar" in entry else None

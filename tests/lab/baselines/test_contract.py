@@ -80,7 +80,7 @@ def test_nothing_moves_has_the_empirical_variance() -> None:
 def test_given_lists_are_the_rule() -> None:
     data = worlds.queue()
     shell = toy.true_shell(2)
-    default = PRESETS["default"]
+    default = PRESETS["shared"]
     training = dataclasses.replace(default.training, members=1, steps=300)
     search = dataclasses.replace(default.search, folds=1)
     one = dataclasses.replace(default, training=training, search=search, final=None)

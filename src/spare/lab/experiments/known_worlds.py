@@ -25,8 +25,8 @@ from spare.model.model import Model
 
 LEARNERS = {
     "spare": "SPARE",
-    "general": "SPARE, preset general",
     "dense": "SPARE, preset dense",
+    "shared": "SPARE, preset shared",
     "paper": "SPARE, preset paper",
     "graph": "graph network",
     "graph-frame": "graph network, action's frame",
@@ -35,7 +35,7 @@ LEARNERS = {
     "nothing": "nothing moves",
     "truth": "the truth",
 }
-RULES = {"spare": "default", "general": "general", "dense": "dense", "paper": "paper"}
+RULES = {"spare": "default", "dense": "dense", "shared": "shared", "paper": "paper"}
 """Learners that are presets of `spare.fit`."""
 OTHERS = {
     "graph": "graph",

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from spare.language.references import Pointer, Shell
 from spare.learning.general.judge import Judge, JudgedHead
 from spare.learning.general.outcomes import Together, gate_inputs
+from spare.learning.general.ranges import Doubts, learn_ranges
 from spare.learning.general.rows import ActionRows
 from spare.learning.general.training import CLOSED, cut
 from spare.model.copula import common_part, factor_log_density
@@ -89,8 +90,13 @@ def built(judged: JudgedHead, loading: np.ndarray | None = None) -> Head:
     return Head(spec, made.net, made.linear, *parts)
 
 
-def make_rule(judge: Judge, draft: Draft, process: Head) -> tuple[HeadRule, list[JudgedHead]]:
-    """The trained rule, and its heads with what held-out rows say."""
+def make_rule(
+    judge: Judge, draft: Draft, process: Head, doubts: np.ndarray | None = None
+) -> tuple[HeadRule, list[JudgedHead]]:
+    """The trained rule, and its heads with what held-out rows say.
+
+    `doubts` (R,): how far the members of the process disagree about each row, if it has a network.
+    """
     rows, masks = judge.rows, head_masks(judge.rows, draft)
     shared = [spec for spec in draft.heads if spec.scope == "rule"]
     together = Together(judge, draft.shell, masks, shared, gate_inputs(judge, draft.shell, shared)) if shared else None
@@ -102,9 +108,12 @@ def make_rule(judge: Judge, draft: Draft, process: Head) -> tuple[HeadRule, list
     found |= {head.spec.slot: head for head in (judge.fit(draft.shell, masks, alone) if alone else [])}
     heads = [found[spec.slot] for spec in draft.heads]
     loadings, apart = common_factor(rows, heads)
-    spec = HeadRuleSpec(rows.action, draft.shell, (), rows.framed)
+    spec = HeadRuleSpec(rows.action, draft.shell, (), rows.framed, rows.origins)
     made = tuple(built(head, loading) for head, loading in zip(heads, loadings, strict=True))
-    return HeadRule(rows.data.domain, spec, made, process, gate, apart), heads
+    rule = HeadRule(rows.data.domain, spec, made, process, gate, apart)
+    weights = None if together is None or together.gates is None else together.gates.log_weights
+    known = learn_ranges(judge, rule, heads, [masks[one.slot] for one in draft.heads], Doubts(doubts, weights))
+    return dataclasses.replace(rule, familiar=known), heads
 
 
 # -- outcomes of the whole rule -------------------------------------------------------------------------------------

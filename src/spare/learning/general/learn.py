@@ -28,6 +28,7 @@ from spare.learning.general.inputs import InputSearch
 from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
 from spare.learning.general.outcomes import choose_outcomes, rule_outcomes
 from spare.learning.general.processes import Process, find_process, process_rows
+from spare.learning.general.ranges import row_doubts
 from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
 from spare.learning.general.slots import SlotRound, Slots, SlotSearch
 from spare.learning.presets import Heads
@@ -117,12 +118,12 @@ def learn(data: Experience, how: Learning) -> list[GeneralResult]:
         searches[index] = (search, draft)
         unpredicted[search.places] = ~covered(search.rows, draft)
     with step(views[indices[0]], "training what was found") as outcome:
-        head, expected, rest = final_process(data, process, unpredicted, how)
+        head, expected, rest, doubts = final_process(data, process, unpredicted, how)
         results = []
         for index, (search, draft) in searches.items():
             rows = action_rows(data, index, expected)
             judge = Judge(rows, how.last_folds(rows.data.weights), how.finisher, rest=rest)
-            rule, judged = make_rule(judge, draft, head)
+            rule, judged = make_rule(judge, draft, head, None if doubts is None else doubts[search.places])
             results.append(search.result(rule, judged, draft, process.level))
         outcome.append(f"ensemble of {how.settings.members}")
     return results
@@ -136,8 +137,11 @@ def covered(rows: ActionRows, draft: Draft) -> np.ndarray:
 
 def final_process(
     data: Experience, process: Process, unpredicted: np.ndarray, how: Learning
-) -> tuple[Head, np.ndarray, np.ndarray]:
-    """(the process's head, the change that it expects of every row, variance of what rests), by the whole ensemble."""
+) -> tuple[Head, np.ndarray, np.ndarray, np.ndarray | None]:
+    """(the process's head, the change that it expects of every row, variance of what rests), by the whole ensemble.
+
+    Last comes how far its members disagree about each row (R,), if it has a network.
+    """
     rows = process_rows(data)
     mask = unpredicted if unpredicted.any() else np.ones_like(unpredicted)
     trainer = how.finisher if process.level == "net" else how.trainer
@@ -147,7 +151,11 @@ def final_process(
     said = judge.everywhere(shell, judged)
     expected = np.zeros_like(said.mean) if process.level == "stay" else said.mean
     rest = np.maximum(said.variance.mean(axis=0) - np.square(data.domain.resolutions), 0.0)
-    return built(judged), expected, rest
+    doubts = None
+    if process.level == "net":
+        everyone = dataclasses.replace(judged, rows=np.arange(len(rows.owner)))
+        doubts = row_doubts(judge, shell, everyone)
+    return built(judged), expected, rest, doubts
 
 
 class ActionSearch:

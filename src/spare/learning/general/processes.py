@@ -12,6 +12,7 @@ import dataclasses
 import numpy as np
 
 from spare.data.experience import Experience
+from spare.data.precision import origins
 from spare.language.references import EVERYONE, Pointer, Shell
 from spare.learning.bindings import Bindings
 from spare.learning.general.inputs import InputSearch, around
@@ -39,8 +40,9 @@ class Process:
 
 def process_rows(data: Experience) -> ActionRows:
     """All object rows in the world's coordinates; their changes are y."""
-    first = data.domain.actions[0].name
-    return ActionRows(Bindings(data, first), False, np.zeros((len(data.values), len(data.domain.dynamic))))
+    nothing = np.zeros((len(data.values), len(data.domain.dynamic)))
+    zeros = origins(data.domain, data.numbers, 0)
+    return ActionRows(Bindings(data, data.domain.actions[0].name), False, nothing, zeros)
 
 
 def acted_rows(data: Experience) -> np.ndarray:

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from spare.data.experience import Experience
+from spare.data.precision import origins
 from spare.language.frames import mirrored, to_frame
 from spare.language.references import Pointer, Shell
 from spare.learning.bindings import Bindings
 from spare.learning.dataset import ObservedRows, action_poses, observe_rows
 from spare.learning.folds import fold_masks
-from spare.model.features import ExperienceSlots
+from spare.model.features import ExperienceSlots, Observed
 from spare.model.rows import RowLayout
+from spare.model.watched import origins_in
 
 JUDGED = 200
 """How many transitions a paired test should rest on."""
@@ -57,11 +59,15 @@ class Folds:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ActionRows:
-    """R object rows of n transitions of one action; `expected` (R, Q) is the change that the process expects."""
+    """R object rows of n transitions of one action; `expected` (R, Q) is the change that the process expects.
+
+    `origins`: what properties and parameters are counted from, where 32 bits would lose digits of them.
+    """
 
     bindings: Bindings
     framed: bool
     expected: np.ndarray
+    origins: tuple[float, ...] = ()
 
     @property
     def data(self) -> Experience:
@@ -97,17 +103,23 @@ class ActionRows:
     @functools.cached_property
     def observed(self) -> ObservedRows:
         """Rows before and after, in the predictor's coordinates."""
-        return observe_rows(self.data, self.action, self.framed)
+        return observe_rows(self.data, self.action, self.framed, origins=self._origins)
 
     @functools.cached_property
     def reflected(self) -> ObservedRows:
         """The same in the frame's mirror."""
-        return observe_rows(self.data, self.action, self.framed, mirror=True)
+        return observe_rows(self.data, self.action, self.framed, mirror=True, origins=self._origins)
+
+    @functools.cached_property
+    def _origins(self) -> Observed | None:
+        return origins_in(self.layout(Shell(len(self.roles))), self.origins)
 
     def _start(self, relative: bool) -> np.ndarray:
         """Where a change begins, (R, Q), in the predictor's coordinates: where a row is, or its process expects it."""
         data, template = self.data, self.data.domain.action(self.action)
         there = data.values[:, list(data.domain.dynamic)].astype(np.float64) + (self.expected if relative else 0.0)
+        if self._origins is not None:
+            there = there - self._origins.values[list(data.domain.dynamic)]
         if not self.framed or template.frame is None:
             return there
         pose = action_poses(data, self.action)
@@ -168,5 +180,7 @@ def rows_of(data: Experience, transitions: np.ndarray) -> np.ndarray:
 def action_rows(data: Experience, index: int, expected: np.ndarray) -> ActionRows:
     """The rows of one action's transitions, in its frame if it has one."""
     chosen = np.flatnonzero(data.action == index)
-    action = data.domain.actions[index]
-    return ActionRows(Bindings(data[chosen], action.name), action.frame is not None, expected[rows_of(data, chosen)])
+    action, mine = data.domain.actions[index], expected[rows_of(data, chosen)]
+    # Properties are counted from the same numbers whatever the action is: all rules share a process.
+    zeros = origins(data.domain, data.numbers, index)
+    return ActionRows(Bindings(data[chosen], action.name), action.frame is not None, mine, zeros)
