@@ -108,8 +108,8 @@ def load_model(path: pathlib.Path, domain: str | None) -> Model:
 
 
 def in_words(model: Model) -> str:
-    """The model's rules, with each rule's share of the data where several were learned."""
-    lines = [str(model)]
+    """Notes of the fit, failures to learn first; then the rules, with each one's share of the data if that is known."""
+    lines = [*(f"note: {note}" for note in model.notes), str(model)]
     for k, one in enumerate(model.provenance.get("rules", [])):
         lines.append(f"rule {k + 1}: {one['share']:.0%} of the samples, typical sample: {one['typical']}")
     return "\n".join(lines)

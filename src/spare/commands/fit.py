@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -77,8 +76,6 @@ class Fit:
         if self.json:
             print(json.dumps(summary(result), indent=1))
             return 0
-        for note in result.notes:
-            print(f"note: {note}", file=sys.stderr)
         print(in_words(result.model))
         print(f"wrote {self.out}")
         return 0
@@ -147,13 +144,13 @@ class Fit:
 
 
 def summary(result: FitResult) -> dict[str, Any]:
-    """The result of a fit as JSON values: rules, notes, and every round of every search."""
+    """The result of a fit as JSON values: notes, rules, and every round of every search."""
     from spare.learning.history import describe_history
 
     return {
+        "notes": list(result.notes),
         "rules": [rule.show() for rule in result.model.rules],
         "preset": result.preset.name,
         "seed": result.seed,
-        "notes": list(result.notes),
         "searches": describe_history(result.history, result.model.domain),
     }

@@ -140,6 +140,7 @@ def _model_words(facts: dict[str, Any]) -> list[str]:
     schema, made = manifest["domain"], manifest["provenance"]
     roles = {action["name"]: action["objects"] for action in schema["actions"]}
     lines = [f"{facts['file']}: a SPARE model, format {manifest['format']}, {facts['bytes'] / 1e3:.1f} kB"]
+    lines += [f"note: {note}" for note in made.get("notes", [])]
     lines += _domain_words(schema)
     used = [f"{one['name']} ({one['relation']}, {'+'.join(one['aggregators'])})" for one in schema["references"]]
     lines.append(f"    references used: {', '.join(used) or 'none'}")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from spare.commands.common import check_index, load_data, load_model, remember_programs
+
+if TYPE_CHECKING:
+    from spare.data.state import State
+    from spare.model.explain import Prediction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Predict:
     domain: str | None = None
     """A domain of your own: package.module:name."""
     json: bool = False
-    """Print means and deviations (total, aleatoric, epistemic) and warnings as JSON and nothing else."""
+    """Print means and deviations (total, aleatoric, epistemic), outcomes and warnings as JSON and nothing else."""
 
     def run(self) -> int:
         """Predict and explain."""
@@ -52,9 +56,32 @@ class Predict:
             ]
             fired = [k + 1 for k, answer in enumerate(prediction.rules) if answer.fires]
             warned = [dataclasses.asdict(one) for one in prediction.warnings]
-            print(json.dumps({"rules": fired, "warnings": warned, "objects": rows}, indent=1))
+            told = {"rules": fired, "warnings": warned, "outcomes": outcomes(prediction, after), "objects": rows}
+            print(json.dumps(told, indent=1))
         else:
             print(prediction.explain(after))
             nats = model.log_prob(data[self.index : self.index + 1])[0]
             print(f"log-likelihood of the observation: {nats:.2f} nats")
         return 0
+
+
+def outcomes(prediction: Prediction, after: State | None = None) -> list[dict[str, Any]]:
+    """What may happen, apart, as JSON values: by choice its objects and outcomes, each with mean and std of them.
+
+    With the state that followed, `posterior` is the share of an outcome in what was observed.
+    """
+    ids, names = prediction.state.ids, prediction.domain.property_names
+    found = []
+    for choice in prediction.outcomes:
+        shares = prediction.posterior(choice, after) if after is not None else [None] * len(choice.outcomes)
+        told = []
+        for one, share in zip(choice.outcomes, shares, strict=True):
+            parts = {"mean": one.mean, "std": one.std}
+            rows = [
+                {"object": ids[i]} | {k: dict(zip(names, v[at].tolist(), strict=True)) for k, v in parts.items()}
+                for at, i in enumerate(choice.objects)
+            ]
+            posterior = {} if share is None else {"posterior": float(share)}
+            told.append({"outcome": one.name, "probability": one.probability, **posterior, "objects": rows})
+        found.append({"objects": [ids[i] for i in choice.objects], "outliers": choice.outliers, "outcomes": told})
+    return found

@@ -57,13 +57,13 @@ def _copula(rule: Rule) -> dict[str, Any] | None:
 
 def _with_heads(rule: HeadRule) -> dict[str, Any]:
     """A rule with heads as JSON values."""
-    from spare.model.words import rest_deviations
+    from spare.model.words import outcome_names, rest_deviations
 
     roles = rule.domain.action(rule.action).objects
     names = rule.gamma.slot_names(roles)
 
     def head(one: Head) -> dict[str, Any]:
-        kinds = ["nothing changes"] * one.spec.pinned + ["a Gaussian of the inputs"] * one.spec.free
+        kinds = [*outcome_names(rule, one.spec)[: one.spec.pinned], *["a Gaussian of the inputs"] * one.spec.free]
         return {
             "predicts": names[one.spec.slot],
             "inputs": list(one.spec.inputs),
@@ -85,7 +85,7 @@ def _with_heads(rule: HeadRule) -> dict[str, Any]:
 
 
 def summary(model: Model) -> dict[str, Any]:
-    """A model's rules as JSON values: lists, inputs, targets, and the deviation of objects they do not predict."""
+    """A model as JSON values: notes of its fit; rules with lists, inputs, targets, and the deviation of the rest."""
 
     def deviation(noise: DefaultNoise) -> dict[str, float]:
         spread = noise.resolved(model.domain.resolutions).variance.tolist()
@@ -114,8 +114,9 @@ def summary(model: Model) -> dict[str, Any]:
             }
         )
     return {
+        "notes": list(model.notes),
         "domain": model.domain.name,
         "rules": rules,
         "default_deviation": deviation(model.noise),
-        "provenance": dict(model.provenance),
+        "provenance": {name: value for name, value in model.provenance.items() if name != "notes"},
     }

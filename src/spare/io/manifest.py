@@ -10,7 +10,7 @@
     rules        `RuleSpec.to_json`, whether it has outliers and a copula, and a description of its predictor; numbers
                  are in tensors `rule.<k>.<name>`, but for `origins`, which have 64 bits and are there if needed; where
                  it is known, the names of inputs whose ranges are kept
-    provenance   versions, seed, preset, fingerprint of the data
+    provenance   versions, seed, preset, fingerprint of the data; `notes` are sentences of the fit for people
 
 This module does not need JAX, so that a file can be inspected at once.
 """
@@ -36,6 +36,7 @@ MOST_RULES = 1024
 MOST_POINTERS = 64
 MOST_ENTRIES = 1 << 16
 LARGEST_ORIGIN = 1e38
+LONGEST_NOTE = 2000
 _KEY = "spare"
 _HEAD_RULE = {"action", "gamma", "required", "framed", "heads", "process", "gate"}
 _HEAD = {"slot", "inputs", "outcomes", "pinned", "scope", "relative", "network"}
@@ -239,7 +240,7 @@ def _check_pointer(label: str, pointer: Any, known: set[str]) -> None:
 
 
 def _check_provenance(value: Any, rules: int) -> None:
-    """JSON values; the shares of rules, which are shown to people, must be shares."""
+    """JSON values; what is shown to people must be what it is called: shares of rules, notes."""
     if not isinstance(value, dict):
         raise damaged("the provenance is not an object")
     for one in listed(value.get("rules", []), "provenance, rules", rules):
@@ -247,3 +248,6 @@ def _check_provenance(value: Any, rules: int) -> None:
         typical: Any = one.get("typical") if isinstance(one, dict) else None
         if type(number) not in (int, float) or not 0 <= number <= 1 or type(typical) is not int or typical < 0:
             raise damaged("a rule's share of the samples is not a share")
+    for note in listed(value.get("notes", []), "provenance, notes", MOST):
+        if not isinstance(note, str) or not note.isprintable() or not 0 < len(note) <= LONGEST_NOTE:
+            raise damaged(f"one of the notes is {str(note)[:64]!r}, not a sentence")

@@ -15,6 +15,8 @@ from spare.data.experience import Experience, expect_experience
 from spare.data.precision import origins, spacing
 from spare.errors import FitError, UsageError, one_of
 from spare.forks import check_threads
+from spare.io.manifest import LONGEST_NOTE
+from spare.io.schemas import MOST
 from spare.language.domain import Domain, expect_domain
 from spare.learning.bindings import Bindings
 from spare.learning.cache import TrainingCache
@@ -95,9 +97,9 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
         heads = _overridden(heads, search)
         found = learn(data, Learning(heads, seed, threads, cache, listener))
         default = default_variance(data, np.ones(len(data.values), bool), data.weights)
-        facts = provenance(chosen, seed, data, ())
-        model = Model(domain, [one.rule for one in found], default, facts)
         told = (*failures(found), *notes, *_missing(data))
+        facts = provenance(chosen, seed, data, (), told)
+        model = Model(domain, [one.rule for one in found], default, facts)
         return FitResult(model, tuple(found), dataclasses.replace(chosen, heads=heads), seed, told)
     chosen = dataclasses.replace(chosen, search=_overridden(chosen.search, search))
     task = Task(chosen, seed, threads, cache)
@@ -110,7 +112,7 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
         results.append(task.learn(data[rows], action.name, rules, view))
     notes += _missing(data)
     learned = [rule for result in results for rule in result.model.rules]
-    facts = provenance(chosen, seed, data, results)
+    facts = provenance(chosen, seed, data, results, notes)
     return FitResult(Model(domain, learned, _default(data, results), facts), tuple(results), chosen, seed, tuple(notes))
 
 
@@ -147,9 +149,13 @@ def _overridden(chosen: Settings, settings: dict[str, Any]) -> Settings:
 
 
 def provenance(
-    chosen: Preset, seed: int, data: Experience, results: Sequence[SearchResult | ManyResult]
+    chosen: Preset,
+    seed: int,
+    data: Experience,
+    results: Sequence[SearchResult | ManyResult],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Where a model comes from: versions, seed, settings, data, and each rule's share where there are several."""
+    """Where a model comes from: versions, seed, settings, data, notes, each rule's share where there are several."""
     facts: dict[str, Any] = {
         "spare": importlib.metadata.version("spare-models"),
         "jax": importlib.metadata.version("jax"),
@@ -158,6 +164,8 @@ def provenance(
         "data": data.fingerprint,
         "transitions": len(data),
     }
+    if notes:
+        facts["notes"] = [note[:LONGEST_NOTE] for note in notes[:MOST]]
     shares = [
         {"share": round(one.share, 4), "typical": one.typical}
         for result in results

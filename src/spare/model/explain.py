@@ -17,8 +17,9 @@ from spare.language.domain import Domain
 from spare.model.familiar import Warned
 from spare.model.headrule import HeadRule
 from spare.model.noise import DefaultNoise
+from spare.model.outcomes import Choice, Outcome
 from spare.model.rule import Rule
-from spare.model.words import describe_head_rule
+from spare.model.words import FEW, describe_head_rule
 
 SHOWN = 12
 WIDE = 88
@@ -26,7 +27,10 @@ WIDE = 88
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RuleAnswer(ByContent):
-    """One rule's view of one action: does it apply, does it fire, whom it points at, what it would say."""
+    """One rule's view of one action: does it apply, does it fire, whom it points at, what it would say.
+
+    `mean` and `std` (objects, changeable properties) are those of all `outcomes` together.
+    """
 
     rule: Rule | HeadRule
     applies: bool
@@ -36,13 +40,16 @@ class RuleAnswer(ByContent):
     x: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+    outcomes: tuple[Choice, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prediction(ByContent):
     """p(s' | s, a) summarised: `mean` and `std` of shape (objects, properties), and each rule's answer.
 
-    An object is `predicted` if a firing rule's output slots hold it; everyone else is expected to stay.
+    An object is `predicted` if a firing rule's output slots or heads hold it; everyone else is expected to stay, or to
+    do what the rule's process says. Where several things may happen, `outcomes` has them apart: `mean` and `std` are
+    those of all of them together.
     std² = aleatoric² + epistemic²: what would vary again and again, and what more data could tell. The epistemic part
     is the disagreement of an ensemble's members and of tied rules; with one rule of one member it is 0.
 
@@ -73,6 +80,26 @@ class Prediction(ByContent):
             if answer.fires:
                 held |= answer.outputs.any(axis=0)
         return held
+
+    @property
+    def outcomes(self) -> tuple[Choice, ...]:
+        """What may happen, apart: one choice for the whole rule, then one for each object that a head speaks of alone.
+
+        Of rules that tie, each is one outcome, for all that they predict. A single rule without heads has no choices.
+        """
+        firing = [(k, answer) for k, answer in enumerate(self.rules) if answer.fires]
+        if len(firing) == 1:
+            return firing[0][1].outcomes
+        held, dynamic = np.flatnonzero(self.predicted), np.array(self.domain.dynamic)
+        if not firing or not len(held):
+            return ()
+        made = []
+        for k, answer in firing:
+            mean = self.state.values[held].astype(np.float64)
+            covariance = np.zeros((*mean.shape, mean.shape[1]))
+            mean[:, dynamic], covariance[:, dynamic, dynamic] = answer.mean[held], np.square(answer.std[held])
+            made.append(Outcome(f"as rule {k + 1} says", 1.0 / len(firing), True, mean, covariance))
+        return (Choice(tuple(held.tolist()), tuple(made)),)
 
     def explain(self, next_state: State | None = None) -> str:
         """Which rule fired, who was pointed at, the inputs, the expectation, who stays, what other rules say.
@@ -128,34 +155,88 @@ class Prediction(ByContent):
         return lines + [f"  inputs count {text}" for text in [_origins(answer.rule)] if text]
 
     def _expectation(self, next_state: State | None) -> list[str]:
-        held = np.flatnonzero(self.predicted)
-        lines = [f"expected: {len(held)} of {len(self.state)} objects change"] if len(held) else []
-        for i in held[:SHOWN]:
-            cells = []
-            for column in self.domain.dynamic:
-                name = self.domain.property_names[column]
-                before, after, std = self.state.values[i, column], self.mean[i, column], self.std[i, column]
-                cell = f"{name} {digits(before, std)} -> {digits(after, std)} ± {std:.2g}"
-                if next_state is not None:
-                    row = next_state.ids.index(self.state.ids[i])
-                    seen = float(
-                        self.domain.properties[column].kind.image(float(before), next_state.values[row, column])
-                    )
-                    cell += f" (observed {digits(seen, std)}, {(seen - after) / std:+.1f} sd)"
-                cells.append(cell)
-            lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
-            lines += self._parts(int(i))
-        if len(held) > SHOWN:
-            lines.append(f"  ... and {len(held) - SHOWN} more")
-        stay = [one for one, moved in zip(self.state.ids, self.predicted, strict=True) if not moved]
-        if stay:
-            column = self.domain.dynamic
-            i = int(np.flatnonzero(~self.predicted)[0])
-            within = ", ".join(f"{self.domain.property_names[c]} ± {self.std[i, c]:.2g}" for c in column)
-            lines.append(f"expected to stay ({within}): {_listing(stay)}")
+        held, choices = np.flatnonzero(self.predicted), self.outcomes
+        apart = [one for one in choices if len(one.outcomes) > 1]
+        may = "may change" if apart else "change"
+        lines = [f"expected: {len(held)} of {len(self.state)} objects {may}"] if len(held) else []
+        for choice in apart[:SHOWN]:
+            lines += self._choice(choice, next_state)
+        lines += [f"  ... and {len(apart) - SHOWN} more"] * (len(apart) > SHOWN)
+        said = {one.objects[0]: one.outcomes[0] for one in choices if len(one.outcomes) == 1}
+        mixed = {i for choice in apart for i in choice.objects}
+        alone = [int(i) for i in held if i not in mixed]
+        for i in alone[:SHOWN]:
+            mean, std = (said[i].mean[0], said[i].std[0]) if i in said else (self.mean[i], self.std[i])
+            lines.append(f"  {self.state.ids[i]}: {self._cells(i, mean, std, next_state)}")
+            lines += self._parts(i, ", outliers included" if i in said else "")
+        lines += [f"  ... and {len(alone) - SHOWN} more"] * (len(alone) > SHOWN)
+        outliers = max((one.outliers for one in choices), default=0.0)
+        lines += [f"  outliers, {outliers:.1%} of these objects, are left out of ±"] * (outliers >= FEW)
+        return lines + self._rest(next_state)
+
+    def _cells(self, i: int, mean: np.ndarray, std: np.ndarray, next_state: State | None) -> str:
+        """`x 0.1 -> 0.3 ± 0.01, y ...` of one object; with the state that followed, what was observed."""
+        cells = []
+        for column in self.domain.dynamic:
+            name = self.domain.property_names[column]
+            before, after, wide = self.state.values[i, column], mean[column], std[column]
+            cell = f"{name} {digits(before, wide)} -> {digits(after, wide)} ± {wide:.2g}"
+            if next_state is not None:
+                seen = self._seen(next_state, i)[column]
+                cell += f" (observed {digits(seen, wide)}, {(seen - after) / wide:+.1f} sd)"
+            cells.append(cell)
+        return ", ".join(cells)
+
+    def _seen(self, next_state: State, i: int) -> np.ndarray:
+        """What was observed of an object, (properties,): of values that repeat, those nearest to the ones before."""
+        row = next_state.ids.index(self.state.ids[i])
+        seen = next_state.values[row].astype(np.float64)
+        for column in self.domain.dynamic:
+            kind = self.domain.properties[column].kind
+            seen[column] = float(kind.image(float(self.state.values[i, column]), next_state.values[row, column]))
+        return seen
+
+    def posterior(self, choice: Choice, next_state: State) -> np.ndarray:
+        """P(outcome | what was observed of its objects), (outcomes,); see `Choice.responsibilities`."""
+        return choice.responsibilities(np.stack([self._seen(next_state, i) for i in choice.objects]))
+
+    def _choice(self, choice: Choice, next_state: State | None) -> list[str]:
+        """Each outcome with its probability; what was observed stands beside the most responsible one."""
+        ids = [self.state.ids[i] for i in choice.objects]
+        whose = f"{ids[0]}, " if len(ids) == 1 else f"{_listing(ids)} together, "
+        lines, shares, most = [f"  {whose}one of {len(choice.outcomes)} outcomes:"], None, -1
+        if next_state is not None:
+            shares = self.posterior(choice, next_state)
+            most = int(np.argmax(shares))
+        for k, one in enumerate(choice.outcomes):
+            seen = next_state if k == most else None
+            told = "" if shares is None or k != most else f"; observed (posterior {_chance(shares[k])})"
+            lines.append(f"    {one.name} {_chance(one.probability)}{told}")
+            if not one.changes and seen is None:
+                continue
+            for at, i in enumerate(choice.objects[:SHOWN]):
+                lines.append(f"      {self.state.ids[i]}: {self._cells(i, one.mean[at], one.std[at], seen)}")
+            more = len(choice.objects) - SHOWN
+            lines += [f"      ... and {more} more"] * (more > 0)
         return lines
 
-    def _parts(self, i: int) -> list[str]:
+    def _rest(self, next_state: State | None) -> list[str]:
+        """Who is expected to stay; or, where the rule's process moves what nothing holds, how."""
+        rest = [int(i) for i in np.flatnonzero(~self.predicted)]
+        if not rest:
+            return []
+        fired = [answer.rule for answer in self.rules if answer.fires]
+        if not any(isinstance(rule, HeadRule) and rule.process.spec.free for rule in fired):
+            within = ", ".join(
+                f"{self.domain.property_names[c]} ± {self.std[rest[0], c]:.2g}" for c in self.domain.dynamic
+            )
+            return [f"expected to stay ({within}): {_listing([self.state.ids[i] for i in rest])}"]
+        lines = ["expected of everything else, whatever is done:"]
+        for i in rest[:SHOWN]:
+            lines.append(f"  {self.state.ids[i]}: {self._cells(i, self.mean[i], self.std[i], next_state)}")
+        return lines + [f"  ... and {len(rest) - SHOWN} more"] * (len(rest) > SHOWN)
+
+    def _parts(self, i: int, of: str = "") -> list[str]:
         """The aleatoric and epistemic parts of an object's deviation; nothing where no ensemble can tell."""
         if not self.epistemic[i].any():
             return []
@@ -163,7 +244,7 @@ class Prediction(ByContent):
             f"{self.domain.property_names[c]} ± {self.aleatoric[i, c]:.2g} and ± {self.epistemic[i, c]:.2g}"
             for c in self.domain.dynamic
         ]
-        return [f"    aleatoric and epistemic: {', '.join(parts)}"]
+        return [f"    aleatoric and epistemic{of}: {', '.join(parts)}"]
 
     def _others(self) -> list[str]:
         lines = []
@@ -197,6 +278,13 @@ def _origins(rule: Rule | HeadRule) -> str:
     names = (*rule.domain.property_names, *rule.domain.action(rule.action).parameters)
     pairs = zip(names, (*origins.values, *origins.parameters), strict=True)
     return ", ".join(f"{name} from {origin:.15g}" for name, origin in pairs if origin)
+
+
+def _chance(probability: float) -> str:
+    """`0.31`; what is not quite 0 or 1 does not look like it."""
+    if 0 < probability < 0.005:
+        return "<0.01"
+    return ">0.99" if 0.995 <= probability < 1 else f"{probability:.2f}"
 
 
 def _listing(ids: Sequence[object]) -> str:

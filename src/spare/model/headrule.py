@@ -36,7 +36,7 @@ from spare.language.relations import Closure
 from spare.model.copula import common_part, factor_log_density
 from spare.model.familiar import Familiar, Gauge, Looked, check_names, disagreements
 from spare.model.features import Observed, SceneSlots, observe
-from spare.model.heads import Head, Said
+from spare.model.heads import Head, Said, matching
 from spare.model.predictors import Network, Take, load_network
 from spare.model.rows import RowLayout
 from spare.model.rule import Binding, follow
@@ -314,6 +314,30 @@ class HeadRule(eqx.Module):
             if self.heads
             else jnp.zeros((0, len(resolutions))),
             apart=self.apart,
+            orders=self.orders(),
+            outcome_of=self.outcome_of,
+            stays=self.process.spec.free == 0,
+        )
+
+    @property
+    def outcome_of(self) -> int | None:
+        """The head whose outcomes are those of a transition: of the whole rule, else of an action's object; or None."""
+        several = [(k, head.spec) for k, head in enumerate(self.heads) if head.spec.outcomes > 1]
+        whole = [k for k, spec in several if spec.scope == "rule"]
+        own = [k for k, spec in several if spec.slot < self.gamma.roles]
+        return next(iter(whole + own), None)
+
+    @property
+    def outcomes(self) -> int:
+        """K: how many outcomes a transition has; 1 where there are none, or where each object has its own."""
+        return 1 if self.outcome_of is None else self.heads[self.outcome_of].spec.outcomes
+
+    def orders(self) -> tuple[Any, ...]:
+        """For each head (M, K): which outcome of a member is the k-th of the first member; see `heads.matching`."""
+        together = [head for head in self.heads if head.spec.outcomes > 1 and head.spec.scope == "rule"]
+        shared = matching(together) if together else None
+        return tuple(
+            shared if head.spec.scope == "rule" and shared is not None else matching([head]) for head in self.heads
         )
 
     def _looked(self, seen: Observed, plain: Observed, slots: SceneSlots, valid: Any, outputs: Any) -> Looked:
@@ -373,6 +397,7 @@ class HeadDistribution(eqx.Module):
 
     `said` and `process` have axes (M, N, K, Q); `expected` (N, Q) is the change that the process expects; heads speak
     of changes beyond it, in the frame. `scopes` and `pinned`: of each head. `moving`: the process has a network.
+    `orders` and `outcome_of`: see the rule; `stays`: whether its process leaves objects where they are.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -393,6 +418,9 @@ class HeadDistribution(eqx.Module):
     log_gate: Float[Array, "M K"] | None
     loadings: Float[Array, "H Q"]
     apart: Float[Array, ""]
+    orders: tuple[Any, ...]
+    outcome_of: int | None = eqx.field(static=True)
+    stays: bool = eqx.field(static=True)
 
     def _inside(self, values: Any) -> Any:
         return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)
@@ -454,6 +482,15 @@ class HeadDistribution(eqx.Module):
 
     def log_prob(self, after: Float[Array, "N Q"]) -> Float[Array, ""]:
         """log p(s' | s, a; T), all objects together."""
+        rest, ends = self._log_ends(after)
+        total = rest + jax.nn.logsumexp(ends, axis=1)
+        return jax.nn.logsumexp(total) - jnp.log(total.shape[0])
+
+    def _log_ends(self, after: Float[Array, "N Q"]) -> tuple[Any, Any]:
+        """By member: log density of what has no outcome of the whole rule (M,), and of the rest in each one (M, K).
+
+        The latter with its weight; a single 0 where nothing is left.
+        """
         inside, change = self._inside(after), after - self.values
         alone = self.process.log_density(change[None])
         free = self.valid & ~self._held
@@ -481,8 +518,44 @@ class HeadDistribution(eqx.Module):
                 jnp.log1p(-jnp.minimum(self.apart, 1 - 1e-6)) + close + factor, jnp.log(self.apart) + apart
             )
             both = jnp.where(self.apart >= 1, apart, both)
-            total = total + jax.nn.logsumexp(gate + both, axis=1)
-        return jax.nn.logsumexp(total) - jnp.log(members)
+            return total, gate + both
+        return total, jnp.zeros((members, 1), total.dtype)
+
+    def responsibilities(self, after: Float[Array, "N Q"]) -> Float[Array, " K"]:
+        """P(outcome | s, a, s'; T), exact over members; outcomes are the whole rule's, or those of an action's object.
+
+        A single 1 where a transition has no outcomes of its own.
+        """
+        if self.outcome_of is None:
+            return jnp.ones(1, self.values.dtype)
+        rest, ends = self._log_ends(after)
+        if self.scopes[self.outcome_of] == "object":
+            said, mine = self.said[self.outcome_of], self.outputs[self.outcome_of][None, :, None]
+            y = self._inside(after) - self._start(self.outcome_of)
+            parts = said.log_gate + said.log_outcomes(y[None])
+            parts = parts - jax.nn.logsumexp(parts, axis=2, keepdims=True)
+            ends = jnp.where(mine, parts, 0.0).sum(axis=1) + jax.nn.logsumexp(ends, axis=1)[:, None]
+        ends = jnp.take_along_axis(rest[:, None] + ends, self.orders[self.outcome_of], axis=1)
+        return jax.nn.softmax(jax.nn.logsumexp(ends, axis=0))
+
+    def outcomes(self) -> tuple[tuple[Any, Any, Any, Any], ...]:
+        """Of each head: probability (N, K), mean (N, K, Q), covariance (N, K, Q, Q) in the world, share of outliers ().
+
+        The covariance is that of the narrow component, and how far members are apart; outliers are left out.
+        """
+        return tuple(self._outcomes(k) for k in range(len(self.said)))
+
+    def _outcomes(self, head: int) -> tuple[Any, Any, Any, Any]:
+        said, order = self._alone(head), self.orders[head][:, None]
+        weight = jnp.take_along_axis(jnp.exp(self._weights(head)), order, axis=2)
+        mean, variance = (jnp.take_along_axis(part, order[..., None], axis=2) for part in (said.mean, said.variance))
+        share = weight / jnp.maximum(weight.sum(axis=0), jnp.finfo(weight.dtype).tiny)
+        ends = self._outside(self._start(head)[None, :, None] + mean)
+        middle = (share[..., None] * ends).sum(axis=0)
+        turn = jax.jacfwd(self._outside)(jnp.zeros_like(mean[0, 0, 0]))
+        own, apart = jnp.einsum("ij,mnkj,lj->mnkil", turn, variance, turn), ends - middle
+        covariance = (share[..., None, None] * (own + apart[..., None] * apart[..., None, :])).sum(axis=0)
+        return weight.mean(axis=0), middle, covariance, jnp.exp(said.log_tail).mean()
 
     def _loads(self, head: int) -> Any:
         """Loadings of a head's objects and outcomes, (M, N, K, Q); resolution is each value's own, the pinned has 0."""

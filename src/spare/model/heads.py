@@ -14,7 +14,8 @@ that scope take the same outcome.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -178,6 +179,32 @@ def say(spec: HeadSpec, weights: HeadWeights, x: Any, units: Units, wider: Any =
     return Said(
         gate, jnp.concatenate(means, axis=1), variance, variance * jnp.square(grown) + jnp.square(added), log_tail
     )
+
+
+PROBES = 64
+"""Inputs at which members are compared: normal ones, the same in every process."""
+
+
+def matching(heads: Sequence[Head]) -> Any:
+    """(M, K): for every member, which of its outcomes is the k-th of the first member, of all these heads together.
+
+    Members learn their free outcomes in any order: the order is the one in which their means differ least, in units of
+    y and over normal inputs. A pinned outcome stays where it is.
+    """
+    spec, members = heads[0].spec, heads[0].members
+    if spec.free < 2:
+        return jnp.broadcast_to(jnp.arange(spec.outcomes), (members, spec.outcomes))
+    free = range(int(spec.pinned), spec.outcomes)
+    orders = jnp.array([(*range(int(spec.pinned)), *one) for one in itertools.permutations(free)])
+    apart = jnp.zeros((members, spec.outcomes, spec.outcomes))
+    for head in heads:
+        normal = np.random.default_rng(0).standard_normal((PROBES, head.x_mean.shape[0]))
+        means = head(head.x_mean + head.x_scale * jnp.asarray(normal, head.x_mean.dtype), head.y_scale).mean
+        means = means / head.y_scale
+        far = jnp.square(means[:, :, :, None] - means[:1, :, None]).sum(axis=-1)
+        apart = apart + jnp.sqrt(far).mean(axis=1)
+    total = apart[:, orders, jnp.arange(spec.outcomes)].sum(axis=-1)
+    return orders[jnp.argmin(total, axis=1)]
 
 
 def tail_of(raw: Any) -> tuple[Any, Any, Any]:

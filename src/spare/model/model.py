@@ -44,6 +44,7 @@ from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_m
 from spare.model.familiar import Seen, Warned, warnings_of
 from spare.model.headrule import HeadDistribution, HeadRule
 from spare.model.noise import DefaultNoise
+from spare.model.outcomes import choices
 from spare.model.rule import Binding, Rule
 from spare.programs import PROGRAMS
 
@@ -122,6 +123,28 @@ class SceneDistribution(eqx.Module):
         own = jnp.stack([*(rule.epistemic() for rule in self.rules), jnp.zeros_like(self.values)])
         return (weight * (own + between)).sum(axis=0)
 
+    def held(self) -> Bool[Array, " N"]:
+        """Whom a firing rule predicts: some output slot or head holds the object, or its process moves by itself."""
+        found = [
+            binding.outputs.any(axis=0) | _moves(rule) for rule, binding in zip(self.rules, self.bindings, strict=True)
+        ]
+        if not found:
+            return jnp.zeros_like(self.valid)
+        return self.valid & (jnp.stack(found) & self.fires[:, None]).any(axis=0)
+
+    def responsibilities(self, after: Float[Array, "N Q"]) -> Float[Array, " K"]:
+        """P(rule and outcome | s, a, s'), outcomes rule by rule; 0 for rules that do not fire."""
+        if not self.rules:
+            return jnp.zeros(0, self.values.dtype)
+        parts = [
+            rule.responsibilities(after) if isinstance(rule, HeadDistribution) else jnp.ones(1) for rule in self.rules
+        ]
+        log_rule = jnp.where(self.fires, jnp.stack([rule.log_prob(after) for rule in self.rules]), -jnp.inf)
+        top = jnp.max(jnp.where(self.fires, log_rule, -jnp.inf), initial=-jnp.inf)
+        share = jnp.exp(log_rule - jnp.where(jnp.isfinite(top), top, 0.0))
+        share = share / jnp.where(self.fires.any(), share.sum(), 1.0)
+        return jnp.concatenate([one * part for one, part in zip(share, parts, strict=True)])
+
     def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
         """One draw: one of the firing rules for the whole state, then every value."""
         which, noise, *keys = jax.random.split(key, 2 + len(self.rules))
@@ -130,6 +153,11 @@ class SceneDistribution(eqx.Module):
         draws = [rule.sample(k) for k, rule in zip(keys, self.rules, strict=True)]
         chosen = jax.random.categorical(which, jnp.log(rule_weights(self.fires)))
         return jnp.stack([*draws, stays])[chosen]
+
+
+def _moves(rule: RuleDistribution | HeadDistribution) -> bool:
+    """Whether objects that a rule does not hold are expected to do more than stay."""
+    return isinstance(rule, HeadDistribution) and not rule.stays
 
 
 class Model(eqx.Module):
@@ -173,6 +201,11 @@ class Model(eqx.Module):
         return same(self, other) if isinstance(other, Model) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the fit had to say about this model, failures to learn first; they are kept in its file."""
+        return tuple(self.provenance.get("notes", ()))
 
     def distribution(self, scene: Scene) -> SceneDistribution:
         """p(s' | s, a) of one scene, jit-able: every rule is bound and asked once."""
@@ -235,6 +268,26 @@ class Model(eqx.Module):
             _finite(whole, what, owners)
         return tuple(found)
 
+    def predicted(self, experience: Experience) -> np.ndarray:
+        """Which objects a firing rule predicts, or a process moves, (total,) bool: all others are expected to stay."""
+        result = np.zeros(len(self._known(experience).values), bool)
+        for batch, held in self._each(experience, "held"):
+            result[_rows(experience, batch)] = np.asarray(held)[batch.scene.valid]
+        return result
+
+    def responsibilities(self, experience: Experience) -> np.ndarray:
+        """P(outcome | s, a, s'), exact, (n, K) float64: what happened in each transition, as the model sees it.
+
+        Columns are the outcomes of the first rule, then those of the next. A rule has the outcomes of the whole rule,
+        else those of an action's object; one, if it has neither: a model of one such rule gives ones, (n, 1). A row of
+        rules that tie says which of them it was, too. Rows add to 1, or to 0 where no rule applies.
+        """
+        count = sum(rule.outcomes if isinstance(rule, HeadRule) else 1 for rule in self.rules)
+        result = np.zeros((len(self._known(experience)), count))
+        for batch, values in self._each(experience, "responsibilities"):
+            result[batch.index[batch.index >= 0]] = np.asarray(values)[batch.index >= 0]
+        return _finite(result, "share of outcomes", np.arange(len(experience)))
+
     def warnings(self, experience: Experience) -> tuple[tuple[Warned, ...], ...]:
         """For each transition, the inputs of firing rules that lie outside what these were learned from.
 
@@ -294,9 +347,12 @@ class Model(eqx.Module):
                 x=np.asarray(x),
                 mean=np.asarray(mean)[:size],
                 std=np.sqrt(variance)[:size],
+                outcomes=choices(rule, np.asarray(binding.outputs)[:, :size], outcomes, state.values)
+                if isinstance(rule, HeadRule)
+                else (),
             )
-            for rule, binding, fires, (x, mean, variance, *_) in zip(
-                self.rules, found.bindings, np.asarray(found.fires), found.answers, strict=True
+            for rule, binding, fires, (x, mean, variance, *_), outcomes in zip(
+                self.rules, found.bindings, np.asarray(found.fires), found.answers, found.outcomes, strict=True
             )
         )
         mean, std, epistemic = parts
@@ -560,6 +616,8 @@ def _tiled(read: Read, model: Model, batch: Batch, *given: Any) -> Any:
 _READS: dict[str, Read] = {
     "log_prob": lambda found, after, _: found.log_prob(after),
     "log_values": lambda found, after, _: found.log_values(after),
+    "held": lambda found, *_: found.held(),
+    "responsibilities": lambda found, after, _: found.responsibilities(after),
     "moments": lambda found, *_: found.moments(),
     "spreads": lambda found, *_: (*found.moments(), found.epistemic()),
     "seen": lambda found, *_: (found.fires, tuple((rule.entries, rule.doubt) for rule in found.rules)),
@@ -571,16 +629,18 @@ _READS: dict[str, Read] = {
 class _Described(NamedTuple):
     """What `predict` needs: bindings, which rules fire, (mean, variance, epistemic), and what each rule says.
 
-    That is x, mean, variance, all entries and the disagreement.
+    That is x, mean, variance, all entries and the disagreement; and the outcomes of each of its heads.
     """
 
     bindings: tuple[Binding, ...]
     fires: Array
     spreads: tuple[Array, Array, Array]
     answers: tuple[tuple[Array, Array, Array, Any, Array], ...]
+    outcomes: tuple[tuple[Any, ...], ...]
 
 
 def _predict(model: Model, scene: Scene) -> _Described:
     found = model.distribution(scene)
     answers = tuple((rule.x, *rule.moments(), rule.entries, rule.doubt) for rule in found.rules)
-    return _Described(found.bindings, found.fires, (*found.moments(), found.epistemic()), answers)
+    outcomes = tuple(rule.outcomes() if isinstance(rule, HeadDistribution) else () for rule in found.rules)
+    return _Described(found.bindings, found.fires, (*found.moments(), found.epistemic()), answers, outcomes)

@@ -16,9 +16,10 @@ import numpy as np
 
 from spare.language.references import EVERYONE
 from spare.model.headrule import HeadRule
-from spare.model.heads import Head, Said
+from spare.model.heads import Head, HeadSpec, Said
 
 WIDE = 100
+WAYS = ("one", "another", "a third", "a fourth")
 FEW = 0.005
 """Wide components with a smaller share are not worth a word."""
 
@@ -29,12 +30,13 @@ def describe_head_rule(rule: HeadRule) -> list[str]:
     lines = []
     for head in rule.heads:
         text = (
-            f"{_whom(rule, head, names)}: {', '.join(rule.domain.dynamic_names)} from {_inputs(head)}{_outcomes(head)}"
+            f"{_whom(rule, head, names)}: {', '.join(rule.domain.dynamic_names)} from {_inputs(head)}"
+            f"{_outcomes(rule, head)}"
         )
         lines += textwrap.wrap(text, WIDE, initial_indent="    ", subsequent_indent="        ")
     if shared := _loadings(rule):
         lines.append(f"    errors are correlated: {', '.join(shared)}")
-    return [*lines, f"    {_process(rule)}"]
+    return [*lines, f"    {describe_process(rule)}"]
 
 
 def _whom(rule: HeadRule, head: Head, names: tuple[str, ...]) -> str:
@@ -56,12 +58,24 @@ def _inputs(head: Head) -> str:
     return ", ".join(found) or "nothing (a constant)"
 
 
-def _outcomes(head: Head) -> str:
+def outcome_names(rule: HeadRule, spec: HeadSpec) -> tuple[str, ...]:
+    """What the outcomes of a head are called: `nothing changes`, `it changes`, or `it changes one way`.
+
+    A pinned outcome of a head that speaks of changes beyond a process that moves objects is to go on by itself.
+    """
+    still = "it goes on by itself" if spec.relative and rule.process.spec.free else "nothing changes"
+    ways = ["it changes"] if spec.free == 1 else [f"it changes {WAYS[k]} way" for k in range(spec.free)]
+    return (*[still] * spec.pinned, *ways)
+
+
+def _outcomes(rule: HeadRule, head: Head) -> str:
     spec = head.spec
     if spec.outcomes == 1:
         return ""
-    free = spec.free
-    kinds = ["nothing changes"] * spec.pinned + [f"{free} ways to change" if free > 1 else "it changes"] * (free > 0)
+    kinds = [
+        *outcome_names(rule, spec)[: spec.pinned],
+        "it changes" if spec.free == 1 else f"{spec.free} ways to change",
+    ]
     whose = "one outcome for all of them" if spec.scope == "rule" else "an outcome for each"
     return f"; {spec.outcomes} outcomes ({' or '.join(kinds)}), {whose}"
 
@@ -92,7 +106,7 @@ def rest_deviations(rule: HeadRule) -> dict[str, float]:
     return {name: float(value) for name, value in zip(rule.domain.dynamic_names, spread, strict=True)}
 
 
-def _process(rule: HeadRule) -> str:
+def describe_process(rule: HeadRule) -> str:
     """`everything else stays: x ± 0.001`, `each object: x drifts +0.02 ± 0.004`, or what its motion depends on."""
     spread, spec = rest_deviations(rule), rule.process.spec
     whom = "everything else" if rule.heads else "everything"
