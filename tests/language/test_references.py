@@ -129,8 +129,8 @@ def test_slots_only_point_back() -> None:
         spare.Shell(2, (spare.Pointer("f", (0,)), spare.Pointer("f", (0, 3))))
     with pytest.raises(spare.DefinitionError, match="start at 0"):
         spare.Pointer("f", (-1,))
-    with pytest.raises(spare.DefinitionError, match="at least one object"):
-        spare.Shell(0)
+    with pytest.raises(spare.DefinitionError, match="how many objects the action has"):
+        spare.Shell(-1)
     shell = spare.Shell(1).extend(spare.Pointer("f", (0,))).extend(spare.Pointer("g", (1, 0)))
     assert (len(shell), shell.slots) == (2, 3)
     assert shell.show(["target"]) == "f(target) -> b1, g(b1, target) -> b2"

@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {"hidden": (16,), "steps": 150, "epochs": 3, "members": 
 PLAIN: dict[str, Any] = {"folds": 1, "ridge": 0, "halving": 1.0, "refine": False}
 
 
-def quick(name: str = "default", training: dict[str, Any] | None = None, **search: Any) -> Preset:
+def quick(name: str = "shared", training: dict[str, Any] | None = None, **search: Any) -> Preset:
     """A preset with small networks that train for a moment, every candidate once."""
     base = PRESETS[name]
     recipe = dataclasses.replace(base.training, **(SMALL | (training or {})))

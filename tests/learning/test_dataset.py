@@ -194,7 +194,7 @@ def test_values_too_large_for_32_bits_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "members", "seed"), [("default", 1, 2), ("paper", 1, 5), ("default", 3, 4)])
+@pytest.mark.parametrize(("name", "members", "seed"), [("shared", 1, 2), ("paper", 1, 5), ("shared", 3, 4)])
 def test_log_prob_of_a_fit_is_that_of_its_rule(name: str, members: int, seed: int) -> None:
     """On every transition, sets and overlapping slots included, and after the padding is cut away."""
     preset = quick(name, {**SMALL, "members": members, "steps": 60})

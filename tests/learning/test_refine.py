@@ -89,7 +89,7 @@ def test_a_refined_model_is_saved_and_predicts(results: tuple[FitResult, FitResu
     assert [part.split("=")[0] for part in line[10:].split(", ")] == ["force", "target.x", "target.weight"]
 
 
-def judged(count: int, name: str = "default", **more: Any) -> Judged:
+def judged(count: int, name: str = "shared", **more: Any) -> Judged:
     """The rule with empty lists, trained for a moment on several folds."""
     data = doors(count, 3)
     chosen = quick(name, training={"hidden": (16,), "steps": 400} | more, folds=4, max_references=0)

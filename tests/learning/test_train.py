@@ -49,15 +49,15 @@ def test_a_known_generator_is_recovered(name: str) -> None:
     (mean, std), (true_mean, true_std) = model.moments(held_out), truth.moments(held_out)
     noise = true_std[moved][:, :2]
     error = np.abs(mean - true_mean)[moved][:, :2] / noise
-    limit = {"paper": 2.5, "default": 0.6}[name]  # absolute targets far from the origin are harder than changes
+    limit = {"paper": 2.5, "shared": 0.6}[name]  # absolute targets far from the origin are harder than changes
     assert np.median(error) < limit
     ratio = np.median(std[moved][:, :2] / noise, axis=0)
     assert (ratio > 0.75).all()
-    assert (ratio < {"paper": 4.0, "default": 1.3}[name]).all()
+    assert (ratio < {"paper": 4.0, "shared": 1.3}[name]).all()
     rest = np.sqrt(np.asarray(model.rules[0].noise.resolved(toy.domain.resolutions).variance))
     np.testing.assert_allclose(rest, toy.REST, rtol=0.1)
     gap = truth.log_prob(held_out).mean() - model.log_prob(held_out).mean()
-    assert -0.1 < gap < {"paper": 8.0, "default": 0.8}[name]
+    assert -0.1 < gap < {"paper": 8.0, "shared": 0.8}[name]
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_a_set_is_trained_on_every_member_or_on_its_mean() -> None:
     """`exact` learns the members' spread; `mean`, as the paper, only that of their mean."""
     deviations = {}
     for how in ("exact", "mean"):
-        preset = quick("default", {"set_targets": how, "steps": 400})
+        preset = quick("shared", {"set_targets": how, "steps": 400})
         fitted, dataset, _ = fit_shell(toy.generate(120, seed=6, followers=0), LINE, preset)
         model = Model(toy.domain, [fitted.rule(dataset)], np.ones(2))
         several = fitted.matrix.size[:, 1] >= 3

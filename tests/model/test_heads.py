@@ -267,7 +267,7 @@ def test_what_does_not_fit_is_refused():
     rule = make_rule(0)
     with pytest.raises(spare.DefinitionError, match="need a gate"):
         HeadRule(domain, rule.spec, rule.heads, rule.process)
-    with pytest.raises(spare.DefinitionError, match="own properties alone"):
+    with pytest.raises(spare.DefinitionError, match="what it points at alone"):
         HeadRule(domain, rule.spec, (), head(np.random.default_rng(0), HeadSpec(0, ("d",))))
     with pytest.raises(spare.DefinitionError, match="1 to 4 outcomes"):
         HeadSpec(0, outcomes=5)

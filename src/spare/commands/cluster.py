@@ -29,7 +29,7 @@ class Cluster:
     """The number of clusters."""
     label: str | None = None
     """An info column with the true group of each sample; height for push data when not given."""
-    preset: Literal["default", "paper"] = "paper"
+    preset: Literal["shared", "paper"] = "paper"
     """How the single rule is learned."""
     action: str | None = None
     """The action to look at; the first one when not given."""

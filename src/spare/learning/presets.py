@@ -1,8 +1,8 @@
 """Named choices of training and search; what differs between them is written down here and nowhere else.
 
-`default` learns rules with heads: optional pointers, a head for each slot, outcomes, processes. `dense` is the same with
-one head for everyone and no references, as a yardstick. `paper` is what the paper did: one predictor for all slots of
-a rule, required pointers. `shared` is the paper's kind of rule with everything that was found to help it; several
+`default` learns rules with heads: optional pointers, a head for each slot, outcomes, processes. `dense` is the same
+with one head for everyone and no references, as a yardstick. `paper` is what the paper did: one predictor for all slots
+of a rule, required pointers. `shared` is the paper's kind of rule with everything that was found to help it; several
 rules for one action are learned with it.
 """
 

@@ -30,7 +30,7 @@ def oracle_references(
     shell: Shell,
     *,
     seed: int,
-    preset: str | Preset = "default",
+    preset: str | Preset = "shared",
     threads: int | None = None,
 ) -> Model:
     """Our learner without its search: Gamma = Delta = `shell`, the predictor trained as a preset says."""

@@ -74,7 +74,7 @@ def _step(trainer: CandidateTrainer, trial: Trial, test: Experience) -> dict[str
 REFERENCES = 4
 
 
-PRESETS = {"paper": "", "default": "-default"}
+PRESETS = {"paper": "", "shared": "-shared"}
 """What is added to names of figures and claims."""
 
 
@@ -172,7 +172,7 @@ FIG4A = Experiment(
     "One typical run: the likelihood rises with the first two references and not with the fourth; the learned default "
     "deviation drops until the set of references captures all moving objects.",
     "Several runs with an interval. The search is followed past the point where it would stop, to show what further "
-    "references change. The paper counts the target as a reference, we do not. Also with our preset `default`, whose "
+    "references change. The paper counts the target as a reference, we do not. Also with our preset `shared`, whose "
     "first reference is `above*(target)`: it holds the whole stack at once.",
     lambda size: [run for preset in PRESETS for run in _paths(size, preset)],
     lambda results: [_picture(results, preset) for preset in PRESETS],

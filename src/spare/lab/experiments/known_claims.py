@@ -29,7 +29,7 @@ LOST, LONG, REACHED = 0.05, 0.3, 0.05
 """Nats per value: lost with five times the objects; below the truth on long chains; that still count as the truth."""
 RAND, COVERED, SECONDS = 0.9, (0.85, 0.95), 30.0
 PARTS = {"movers": "objects that moved, the action's own left out", "all": "all objects"}
-RIVALS = tuple(name for name in LEARNERS if name not in ("spare", "general", "dense", "truth"))
+RIVALS = tuple(name for name in LEARNERS if name not in ("spare", "dense", "shared", "truth"))
 """The learners that SPARE is to be ahead of; its presets `general` and `dense` are no rivals."""
 
 

@@ -19,7 +19,7 @@ from spare.lab.baselines.simple import no_change, oracle_references
 from spare.lab.baselines.trees import TreeSettings, fit_trees
 from spare.language.references import Pointer, Shell
 from spare.learning.fit import FitResult, fit
-from spare.learning.presets import PRESETS, Preset, Training
+from spare.learning.presets import PRESETS, Preset, Schedule, Training
 from spare.model.model import TransitionModel
 
 
@@ -61,7 +61,15 @@ def preset(name: str, effort: float) -> Preset:
         return chosen
     search = dataclasses.replace(chosen.search, folds=1, halving=1.0, refine=False)
     final = chosen.final and shorter(chosen.final, effort)
-    return dataclasses.replace(chosen, training=shorter(chosen.training, effort), search=search, final=final)
+    heads = chosen.heads and dataclasses.replace(
+        chosen.heads, search=_cut(chosen.heads.search, effort), final=_cut(chosen.heads.final, effort), members=2
+    )
+    training = shorter(chosen.training, effort)
+    return dataclasses.replace(chosen, training=training, search=search, final=final, heads=heads)
+
+
+def _cut(schedule: Schedule, effort: float) -> Schedule:
+    return dataclasses.replace(schedule, steps=max(schedule.check_every, round(effort * schedule.steps)))
 
 
 def _rules(name: str) -> Learner:
@@ -102,7 +110,7 @@ def _still(data: Experience, seed: int, effort: float) -> Scored:
 
 
 def _oracle(data: Experience, seed: int, effort: float) -> Scored:
-    return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("default", effort), threads=1)
+    return oracle_references(data.domain, data, STACK, seed=seed, preset=preset("shared", effort), threads=1)
 
 
 class Method(NamedTuple):

@@ -40,12 +40,12 @@ STARTS = {
 
 
 def set_means(effort: float) -> Preset:
-    """The paper's rules (absolute targets, the mean of a set as its target) with the training and search of `default`.
+    """The paper's rules (absolute targets, the mean of a set as its target) with the training and search of `shared`.
 
     With exact set targets and changes, `above*(target)` describes stacks of any height in one rule, and there is
     nothing to separate.
     """
-    default = preset("default", effort).for_many()
+    default = preset("shared", effort).for_many()
     training = dataclasses.replace(default.training, set_targets="mean")
     return dataclasses.replace(default, name="set-means", training=training, targets="absolute", final=None)
 
@@ -59,7 +59,7 @@ def start(settings: Mapping[str, Any], seed: int, folder: pathlib.Path) -> dict[
     """One rule for all samples, then the four ways to start memberships: tables 1 to 4, rows clusters, columns heights.
 
     lists: for the discrete start by the paper's learner, what a search on each cluster alone points at, and the share
-    of the cluster's height whose blocks it covers exactly. `default` needs no such lists: one rule holds all heights.
+    of the cluster's height whose blocks it covers exactly. `shared` needs no such lists: one rule holds all heights.
     """
     (loaded,) = (one.load(folder) for one in data(settings, seed))
     name = settings.get("preset", "paper")
@@ -162,7 +162,7 @@ def _entry(table: str, i: int, j: int) -> Reader:
 def _table_pictures(name: str, results: Results) -> list[Grid]:
     """The table beside the paper's, by the paper's learner and by ours."""
     grids = []
-    for which, ending, words in (("paper", "", ""), ("default", "-default", ", preset `default`")):
+    for which, ending, words in (("paper", "", ""), ("shared", "-shared", ", preset `shared`")):
         runs = _starts(results.size, which)
         found = tuple(tuple(results.estimate(runs, _entry(name, i, j)) for j in range(3)) for i in range(3))
         rows, columns = (tuple(f"cluster {k + 1}" for k in range(3)), tuple(f"{h} blocks" for h in HEIGHTS))
@@ -183,7 +183,7 @@ def _table_claims(name: str, results: Results) -> list[Claim]:
                 "membership in the own cluster - in the largest other",
             ).above(differences(own, most))
         )
-    for which in ("paper", "default"):
+    for which in ("paper", "shared"):
         short = results.over(
             _starts(results.size, which),
             lambda one: min(one["tables"][name][k][k] - PAPER[name][k][k] for k in range(3)),
@@ -221,8 +221,8 @@ def _table(name: str) -> Experiment:
         + ", ".join(f"{PAPER[name][k][k]:.3f}" for k in range(3))
         + ".",
         "Raw units, total nats as the likelihood feature, as the paper must have done; clusters are matched to heights "
-        "so that the diagonal's sum is largest. Preset `paper`, and beside it `default`.",
-        lambda size: _starts(size) + _starts(size, "default"),
+        "so that the diagonal's sum is largest. Preset `paper`, and beside it `shared`.",
+        lambda size: _starts(size) + _starts(size, "shared"),
         functools.partial(_table_pictures, name),
         functools.partial(_table_claims, name),
     )
@@ -309,7 +309,7 @@ def _member_claims(results: Results) -> list[Claim]:
 
 DIFFERS = (
     "Rules as in the paper (absolute targets, the mean of a set as its target), trained and searched as in our preset "
-    "`default`. After the paper's EM our learner polishes (docs/paper-choices.md): the last iterations."
+    "`shared`. After the paper's EM our learner polishes (docs/paper-choices.md): the last iterations."
 )
 TABLES = tuple(_table(name) for name in TITLES)
 FIG5A = Experiment(
