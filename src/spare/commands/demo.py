@@ -98,11 +98,13 @@ class Demo:
         from spare.lab.experiments.methods import LABELS
 
         methods = {}
-        print(f"   {'':16s}{'nats per value of moved blocks':>32s}{'error, mm':>12s}{'learned in':>12s}")
+        heads = "".join(f"{name:>10s}" for name in ("pushed", "moved", "others"))
+        print(f"   {'nats per value':16s}{heads}{'error, mm':>12s}{'learned in':>12s}")
         for name, (model, _, seconds) in learned.items():
             methods[name] = one = scored(model, test, label=LABELS[name], seconds=seconds)
             error = one["errors"]["error, mm"]
-            print(f"   {LABELS[name]:16s}{one['nats']:32.2f}{error:12.1f}{seconds:10.0f} s", flush=True)
+            nats = "".join("          " if g["nats"] is None else f"{g['nats']:10.2f}" for g in one["groups"].values())
+            print(f"   {LABELS[name]:16s}{nats}{error:12.1f}{seconds:10.0f} s", flush=True)
         full = {LABELS[name]: spare.evaluate(one.model, test, seed=0).as_dict() for name, one in learned.items()}
         with replacing(self.out / "evaluation.json") as target:
             target.write_text(json.dumps(full, indent=1), "utf-8")

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from spare.model.evaluation import Evaluation
 
 
+GROUPS = {"acted": "acted on", "moved": "others that moved", "bystanders": "bystanders"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Score a model on transitions: true nats, errors, coverage of intervals, CRPS."""
+    """Score a model on transitions: true nats and errors by group of objects, coverage of intervals, CRPS."""
 
     model: Annotated[pathlib.Path, tyro.conf.Positional]
     """Model file."""
@@ -51,24 +54,33 @@ class Evaluate:
 
 
 def _table(result: Evaluation) -> None:
+    """Failures and notes first; then the three groups of objects, and all of them together."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
+    for failure in result.failures:
+        print(f"failure: {failure}")
+    for note in result.notes:
+        print(f"note: {note}")
     table = Table(title=f"{result.transitions} transitions, {result.objects_moved:.1f} objects move in each")
-    table.add_column("score")
-    table.add_column("value", justify="right")
-    table.add_row("log-likelihood, nats per transition", f"{result.log_prob:.2f} ± {result.log_prob_error:.2f}")
-    table.add_row("log-likelihood, nats per value, all objects", f"{result.per_value:.3f}")
-    if result.per_value_moved is not None:
-        table.add_row("log-likelihood, nats per value, moved objects", f"{result.per_value_moved:.3f}")
-    for level, share in result.coverage.items():
-        table.add_row(f"{level} intervals cover (moved objects)", f"{share:.1%}")
+    for name in ("objects", "how many", "nats per value", *(f"RMSE, {name}" for name in result.rmse)):
+        table.add_column(name, justify="left" if name == "objects" else "right", no_wrap=name == "objects")
+    for name, one in result.groups.items():
+        nats = "" if one.per_value is None else f"{one.per_value:.3f}"
+        table.add_row(
+            GROUPS[name], f"{one.objects}", nats, *(f"{one.rmse[p]:.4g}" if one.rmse else "" for p in result.rmse)
+        )
     console.print(table)
-    errors = Table(title="errors per property")
-    for name in ("property", "RMSE, all", "RMSE, moved", "CRPS, moved"):
-        errors.add_column(name, justify="left" if name == "property" else "right")
-    for name in result.rmse:
-        cells = (result.rmse[name], result.rmse_moved[name], result.crps[name])
-        errors.add_row(name, *(f"{cell:.4g}" for cell in cells))
-    console.print(errors)
+    whole = Table(title="together")
+    whole.add_column("score")
+    whole.add_column("value", justify="right")
+    whole.add_row("log-likelihood, nats per transition", f"{result.log_prob:.2f} ± {result.log_prob_error:.2f}")
+    whole.add_row("log-likelihood, nats per value, all objects", f"{result.per_value:.3f}")
+    if result.per_value_moved is not None:
+        whole.add_row("log-likelihood, nats per value, moved objects", f"{result.per_value_moved:.3f}")
+    for level, share in result.coverage.items():
+        whole.add_row(f"{level} intervals cover (moved objects)", f"{share:.1%}")
+    for name, crps in result.crps.items():
+        whole.add_row(f"CRPS of {name} (moved objects)", f"{crps:.4g}")
+    console.print(whole)

@@ -14,12 +14,30 @@ from spare.errors import DataError
 from spare.model.model import TransitionModel, expect_model
 
 LEVELS = (0.5, 0.9, 0.95)
+DEVIATIONS, OFTEN, MANY = 4.5, 0.02, 0.1
+"""A change is one beyond so many deviations; it is a failure if so many per transition change, and this share of them
+is not predicted."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GroupScore(ByContent):
+    """Scores of the objects of one group: how many there are, mean log p of a value alone, error of the mean.
+
+    per_value is None, and rmse empty, where nothing can be said: no such objects, or a model without `log_prob_values`.
+    """
+
+    objects: int
+    per_value: float | None
+    rmse: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Evaluation(ByContent):
     """Scores of a model on an experience; a value is one changeable property of one object.
 
+    failures          sentences on objects that change here and that nothing predicts: read them before any number
+    notes             what the fit said of the model, failures to learn first
+    groups            `acted`: the action's objects; `moved`: others that moved by more than a resolution; `bystanders`
     log_prob          mean log p(s' | s, a) in nats per transition
     per_value         the same divided by the number of values, over all objects
     per_value_moved   mean log p of a value alone, of objects that moved by more than a resolution (None if unknown)
@@ -28,6 +46,9 @@ class Evaluation(ByContent):
     crps              mean continuous ranked probability score of moved objects, per property
     """
 
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+    groups: dict[str, GroupScore]
     transitions: int
     objects_moved: float
     log_prob: float
@@ -51,6 +72,45 @@ def moved_rows(experience: Experience) -> np.ndarray:
     return np.any(change > experience.domain.resolutions, axis=1)
 
 
+def acted_rows(experience: Experience) -> np.ndarray:
+    """Which object rows are objects of their transition's action, (total,) bool."""
+    found = np.zeros(len(experience.values), bool)
+    found[(experience.offsets[:-1, None] + experience.objects)[experience.objects >= 0]] = True
+    return found
+
+
+def object_groups(experience: Experience) -> dict[str, np.ndarray]:
+    """The rows of each group, (total,) bool: acted objects, others that moved, and bystanders."""
+    own, moved = acted_rows(experience), moved_rows(experience)
+    return {"acted": own, "moved": moved & ~own, "bystanders": ~moved & ~own}
+
+
+def missing_rules(model: TransitionModel, experience: Experience) -> tuple[str, ...]:
+    """Sentences on objects that change although nothing predicts them; none for a model that cannot say whom it does.
+
+    An object has changed if some value did by more than its resolution, and by more than so many deviations of those
+    that nothing predicts, which are estimated from the middle of them.
+    """
+    predicted = getattr(model, "predicted", None)
+    if not callable(predicted):
+        return ()
+    dynamic, held, own = list(model.domain.dynamic), predicted(experience), acted_rows(experience)
+    change = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
+    rest = change[~held & ~own]
+    spread = 1.4826 * np.median(np.abs(rest), axis=0) if len(rest) else np.zeros(len(dynamic))
+    changed = np.any(np.abs(change) > np.maximum(model.domain.resolutions, DEVIATIONS * spread), axis=1)
+    found = []
+    for whom, rows in (("objects of the action", changed & own), ("other objects", changed & ~own)):
+        often, missed = rows.sum() / len(experience), (rows & ~held).sum() / max(1, rows.sum())
+        if often > OFTEN and missed > MANY:
+            share = "NONE OF THEM" if missed == 1 else f"only {1 - missed:.0%} of them"
+            found.append(
+                f"{often:.2g} {whom} change per transition, and {share} is predicted by a rule: what is said of the "
+                "others is that they stay. A good score of other objects says nothing about these"
+            )
+    return tuple(found)
+
+
 def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws: int = 100) -> Evaluation:
     """Score any transition model; intervals and CRPS are estimated from `draws` samples of each transition.
 
@@ -64,8 +124,9 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     names, dynamic = model.domain.dynamic_names, list(model.domain.dynamic)
     moved = moved_rows(data)
     log_prob = model.log_prob(data)
-    values = getattr(model, "log_prob_values", None)
-    per_moved = float(values(data)[moved].mean()) if values is not None and moved.any() else None
+    known = getattr(model, "log_prob_values", None)
+    values = None if known is None else known(data)
+    per_moved = float(values[moved].mean()) if values is not None and moved.any() else None
     samples = np.stack([model.sample(data, (seed + k) % 2**64)[:, dynamic] for k in range(draws)])
     truth = data.next_values[:, dynamic].astype(np.float64)
     expected = getattr(model, "mean", None)
@@ -75,7 +136,18 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     seen, drawn = truth[judged], samples[:, judged].astype(np.float64)
     apart = np.abs(drawn - np.roll(drawn, 1, axis=0)).mean(axis=(0, 1))
     crps = np.abs(drawn - seen).mean(axis=(0, 1)) - 0.5 * apart
+    groups = {
+        name: GroupScore(
+            int(rows.sum()),
+            float(values[rows].mean()) if values is not None and rows.any() else None,
+            _named(names, np.sqrt(error[rows].mean(axis=0))) if rows.any() else {},
+        )
+        for name, rows in object_groups(data).items()
+    }
     return Evaluation(
+        failures=missing_rules(model, data),
+        notes=tuple(getattr(model, "notes", ())),
+        groups=groups,
         transitions=len(data),
         objects_moved=float(moved.sum() / len(data)),
         log_prob=float(log_prob.mean()),

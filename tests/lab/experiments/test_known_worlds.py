@@ -16,11 +16,12 @@ from spare.lab.experiments import known_claims, known_worlds
 from spare.lab.experiments.experiment import Results
 from spare.lab.experiments.known_claims import Numbers, Plan, claims
 from spare.lab.experiments.known_page import page
-from spare.lab.experiments.known_worlds import acted, covered, rand_index, scores
+from spare.lab.experiments.known_worlds import covered, rand_index, scores
 from spare.lab.experiments.runs import QUICK
 from spare.lab.worlds import chain, crane, kinds, queue, wind
 from spare.lab.worlds.known import Truth
 from spare.learning.presets import PRESETS
+from spare.model.evaluation import acted_rows
 
 
 def quiet(text: str) -> None:
@@ -64,7 +65,7 @@ def test_long_chains_are_tested_too() -> None:
 
 def test_scores_split_objects_into_three() -> None:
     data = crane.generate(40, 0)
-    moved, own = crane.movers(data), acted(data)
+    moved, own = crane.movers(data), acted_rows(data)
     found = scores(crane.truth, moved, data, coverage=False)
     sizes = [(moved & ~own).sum(), own.sum(), (~moved & ~own).sum()]
     parts = np.array([found["movers"], found["acted"], found["bystanders"]])

@@ -1,7 +1,8 @@
 """The record of a comparison: a model that was learned, others beside it, scores of all on the same unseen transitions.
 
 run.json holds it: format, kind "comparison", title, about, learned (see `learned.py`), methods, facts. A method has a
-label, seconds, nats per value of moved objects, errors by name and ranks.
+label, seconds, nats per value of moved objects, errors by name, ranks; failures, sentences on objects that change and
+that nothing predicts; and by group of objects (see `Evaluation`) their number, nats and errors.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from spare.lab.experiments.methods import LABELS, Scored
 from spare.lab.experiments.statistics import Estimate
 from spare.lab.experiments.store import circumstances, write_json
 from spare.language.domain import Domain
-from spare.model.evaluation import moved_rows
+from spare.model.evaluation import missing_rules, moved_rows, object_groups
 
 FORMAT = 1
 KIND = "comparison"
@@ -34,12 +35,22 @@ def scored(model: Scored, test: Experience, *, label: str, seconds: float | None
     data = test.with_domain(model.domain)
     moved = moved_rows(data)
     rows = moved if moved.any() else np.ones(len(moved), bool)
-    apart = (model.mean(data) - data.next_values).astype(np.float64)[rows]
+    apart, values = (model.mean(data) - data.next_values).astype(np.float64), model.log_prob_values(data)
+    groups = {
+        name: {
+            "objects": int(mine.sum()),
+            "nats": float(values[mine].mean()) if mine.any() else None,
+            "errors": _errors(model.domain, apart[mine]) if mine.any() else {},
+        }
+        for name, mine in object_groups(data).items()
+    }
     return {
         "label": label,
         "seconds": None if seconds is None else round(seconds, 2),
-        "nats": float(model.log_prob_values(data)[rows].mean()),
-        "errors": _errors(model.domain, apart),
+        "failures": list(missing_rules(model, data)),
+        "groups": groups,
+        "nats": float(values[rows].mean()),
+        "errors": _errors(model.domain, apart[rows]),
         "ranks": ranks(model, data, rows),
     }
 

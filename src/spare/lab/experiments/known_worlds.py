@@ -21,6 +21,7 @@ from spare.lab.experiments.methods import METHODS, Scored, preset
 from spare.lab.worlds.catalogue import BENCH, KnownWorld, SimulatedWorld
 from spare.learning.fit import FitResult, fit
 from spare.learning.presets import PRESETS
+from spare.model.evaluation import acted_rows
 from spare.model.model import Model
 
 LEARNERS = {
@@ -113,21 +114,13 @@ def _asked(model: Scored, moved: np.ndarray, data: Experience, name: str) -> dic
         return None
 
 
-def acted(data: Experience) -> np.ndarray:
-    """(total,) bool: rows of the action's own objects."""
-    rows = (data.offsets[:-1, None] + data.objects)[data.objects >= 0]
-    found = np.zeros(len(data.values), bool)
-    found[rows] = True
-    return found
-
-
 def scores(model: Scored, moved: np.ndarray, data: Experience, *, coverage: bool) -> dict[str, Any]:
     """Nats per value of objects that moved but were not acted on, of those acted on, of bystanders, of all.
 
     joint: mean log density of a whole next state. covered, covered_all: share of values of objects that moved, and of
     all, inside central intervals of 90 %. A group without members has None.
     """
-    values, own = model.log_prob_values(data), acted(data)
+    values, own = model.log_prob_values(data), acted_rows(data)
     parts = {"movers": moved & ~own, "acted": own, "bystanders": ~moved & ~own, "all": np.ones(len(own), bool)}
     result = {name: float(values[rows].mean()) if rows.any() else None for name, rows in parts.items()}
     result["joint"] = float(model.log_prob(data).mean())

@@ -1,6 +1,8 @@
 """What was learned, as plain values that a report can be written from when the model itself is gone.
 
+notes                      what the fit said of it, failures to learn first
 domain, rules, diagram     the model in words, and its SVG
+rest                       of each rule, what it says of objects that it does not point at
 search                     per action, as `describe_history` gives it
 provenance                 versions, seed, preset, fingerprint of the data
 """
@@ -16,11 +18,14 @@ from spare.data.experience import Experience
 from spare.learning.history import SearchResult, SlotsFound, describe_history
 from spare.learning.many import ManyResult
 from spare.model import diagram
+from spare.model.headrule import HeadRule
 from spare.model.model import Model, TransitionModel
+from spare.model.words import describe_process
 
 BINS = 20
 LEVELS = tuple(range(10, 100, 10))
 """Central intervals, in %, whose coverage a report shows."""
+STAYS = "everything else stays"
 DRAWS = 39
 """Draws of each transition for `ranks`: a value's rank among them is one of 40, two for each bin."""
 
@@ -28,11 +33,13 @@ DRAWS = 39
 def describe(model: Model, history: Sequence[SearchResult | ManyResult | SlotsFound] = ()) -> dict[str, Any]:
     """The record of a model, and of how it was found if that is known: the module's fields."""
     return {
+        "notes": list(model.notes),
         "domain": model.domain.name,
         "rules": str(model),
+        "rest": [describe_process(rule) if isinstance(rule, HeadRule) else STAYS for rule in model.rules],
         "diagram": diagram.svg(model) if model.rules else None,
         "search": describe_history(history, model.domain),
-        "provenance": {name: value for name, value in model.provenance.items() if name != "rules"},
+        "provenance": {name: value for name, value in model.provenance.items() if name not in ("rules", "notes")},
     }
 
 

@@ -5,7 +5,8 @@ base (of the underside); width, length and height make a box, radius makes a cyl
 
     title, explained   a line; with a model, its prediction in words
     objects            name, role (acted, moved, other), round, size, centre before and after; for objects that the
-                       model predicts, the expected centre and its covariance
+                       model predicts or moves, the expected centre and its covariance, and `outcomes`: what may happen
+                       to it, each with name, probability, expected centre and covariance
     floor              height of the ground
     arrow              start and end of the action where it has a frame with a point, else None
     references         (from object, to object, reference), as the rules that fire point
@@ -24,6 +25,7 @@ from spare.data.experience import Experience, Transition
 from spare.language.domain import Domain
 from spare.model.evaluation import moved_rows
 from spare.model.explain import Prediction
+from spare.model.headrule import HeadRule
 from spare.model.model import Model
 
 DRAWS = 200
@@ -90,13 +92,16 @@ def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray
     roles = np.where(moved_rows(data) & (way > VISIBLE * way.max()), "moved", "other")
     roles[data.objects[0][data.objects[0] >= 0]] = "acted"
     objects = []
+    fired = [] if prediction is None else [answer.rule for answer in prediction.rules if answer.fires]
+    moving = any(isinstance(rule, HeadRule) and rule.process.spec.free for rule in fired)
     for i, name in enumerate(state.ids):
         one = {"name": str(name), "role": str(roles[i]), "round": round_, "expected": None, "covariance": None}
         one |= {"size": _plain(sizes[i]), "before": _plain(before[i]), "after": _plain(after[i])}
-        if prediction is not None and drawn is not None and prediction.predicted[i]:
+        if prediction is not None and drawn is not None and (prediction.predicted[i] or moving):
             one["expected"] = _plain(_centres(data.domain, prediction.mean, sizes)[i])
             spread = np.cov(_centres(data.domain, drawn, sizes)[:, i].T)
             one["covariance"] = [_plain(row, 12) for row in spread]
+            one["outcomes"] = _outcomes(prediction, i, sizes)
         objects.append(one)
     return {
         "objects": objects,
@@ -104,6 +109,29 @@ def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray
         "arrow": _arrow(data),
         "references": [] if prediction is None else _references(prediction),
     }
+
+
+def _outcomes(prediction: Prediction, i: int, sizes: np.ndarray) -> list[dict[str, Any]]:
+    """What may happen to an object: name, probability, expected centre, covariance; empty if a rule does not say."""
+    names = prediction.domain.property_names
+    places = [names.index(name) if name in names else -1 for name in ("x", "y", "z" if "z" in names else "base")]
+    found = []
+    for choice in prediction.outcomes:
+        if i not in choice.objects:
+            continue
+        at = choice.objects.index(i)
+        for one in choice.outcomes:
+            whole = np.pad(one.covariance[at], (0, 1))  # the last row and column: of a height that nothing tells
+            centre = _centres(prediction.domain, one.mean[[at]], sizes[[i]])[0]
+            found.append(
+                {
+                    "name": one.name,
+                    "probability": round(one.probability, 4),
+                    "expected": _plain(centre),
+                    "covariance": [_plain(row, 12) for row in whole[np.ix_(places, places)]],
+                }
+            )
+    return found
 
 
 def _sizes(domain: Domain, values: np.ndarray) -> tuple[bool, np.ndarray]:

@@ -96,6 +96,21 @@ def paragraph(plain: str, lead: str = "") -> str:
     return f"<p>{f'<strong>{escape(lead)}</strong> ' if lead else ''}{text(plain)}</p>"
 
 
+def warning(plain: str, lead: str, tone: Tone = "bad") -> str:
+    """A paragraph that nobody overlooks."""
+    return f'<p class="told {tone}"><strong>{escape(lead)}</strong> {text(plain)}</p>'
+
+
+def subtitle(plain: str) -> str:
+    """The title of a part of a section."""
+    return f"<h3>{escape(plain)}</h3>"
+
+
+def note(plain: str) -> str:
+    """Small words below something."""
+    return f'<p class="note">{text(plain)}</p>'
+
+
 def code(plain: str) -> str:
     """Text as it is, in one width of letters."""
     return f"<pre>{escape(plain)}</pre>"

@@ -24,6 +24,15 @@ def chart(picture: Picture, note: str = "") -> str:
     return html.figure(line_chart(picture), title, note, keys, {f"{picture.name}.csv": picture.csv()})
 
 
+def told_first(failures: Sequence[str], notes: Sequence[str]) -> Section | None:
+    """What a reader must know before any number: what is not predicted, and what the fit said; None if nothing."""
+    if not failures and not notes:
+        return None
+    parts = [html.warning(one, "Not predicted.") for one in failures]
+    parts += [html.warning(one, "From the fit.", tone="open") for one in notes]
+    return Section("notes", "Read this first", parts)
+
+
 def rules_section(record: Mapping[str, Any], about: str) -> Section:
     """The rules in words and as a diagram."""
     parts = [html.paragraph(about)]
@@ -156,6 +165,10 @@ def _legend(stored: Sequence[Mapping[str, Any]]) -> str:
     if any(one["expected"] for scene in drawn for one in scene["objects"]):
         text += (
             " Violet ellipses show where the centre of an object is predicted to be, one and two standard deviations "
-            "wide; the white dot is where it was observed. Green arrows are the references of the rule."
+            "wide; the white dot is where it was observed."
         )
+    if any(len(one.get("outcomes", [])) > 1 for scene in drawn for one in scene["objects"]):
+        text += " Where several things may happen, each has its ellipses, the fainter the less probable."
+    if any(scene["references"] for scene in drawn):
+        text += " Green arrows are the references of the rule."
     return text + " Drag to turn; Ctrl and wheel, or + and -, to zoom."

@@ -36,7 +36,8 @@
       const { objects, arrow } = this.scene;
       const chief = objects.some((one) => one.role !== "other") ? objects.filter((one) => one.role !== "other") : objects;
       const bounds = (points) => [Math.min, Math.max].map((f) => [0, 1, 2].map((k) => f(...points.map((p) => p[k]))));
-      const points = [...chief.flatMap((one) => [one.before, one.after]), ...(arrow || []).slice(0, 1)];
+      const ends = chief.flatMap((one) => this.expected(one).filter((p) => p.probability > 0.05).map((p) => p.expected));
+      const points = [...chief.flatMap((one) => [one.before, one.after]), ...ends, ...(arrow || []).slice(0, 1)];
       const [low, high] = bounds(points), size = Math.max(...chief.flatMap((one) => one.size));
       this.focus = mix(low, high, 0.5);
       this.reach = Math.max(0.5 * size, ...points.map((p) => distance(p, this.focus))) + 0.7 * size;
@@ -209,28 +210,22 @@
       pen.fillText(text, x, y);
     }
 
-    // An ellipsoid's outline is, to first order, the ellipse J C J' around the projected centre.
+    // What may happen to an object, the least probable first; what is said of it as one, where there are no outcomes.
+    expected(one) {
+      if (!one.expected) return [];
+      const apart = one.outcomes && one.outcomes.length ? one.outcomes : [{ ...one, probability: 1 }];
+      return [...apart].sort((p, q) => p.probability - q.probability);
+    }
+
     expectations() {
-      const { pen, colours } = this, [r, g, b] = colours.expect;
+      const { pen, colours } = this, named = [];
       this.scene.objects.forEach((one, i) => {
-        if (!one.expected) return;
-        const v = add(one.expected, this.focus, -1), depth = this.far - dot(v, this.back), f = this.scale / depth;
-        const rows = [this.right, this.up].map((u, k) =>
-          u.map((_, n) => f * (u[n] + (dot(v, u) * this.back[n]) / depth) * (k ? -1 : 1)));
-        const spread = (p, q) => p.reduce((sum, x, m) => sum + x * dot(one.covariance[m], q), 0);
-        const xx = spread(rows[0], rows[0]), xy = spread(rows[0], rows[1]), yy = spread(rows[1], rows[1]);
-        const half = (xx + yy) / 2, root = Math.hypot((xx - yy) / 2, xy), turn = Math.atan2(2 * xy, xx - yy) / 2;
-        const long = Math.sqrt(half + root), short = Math.sqrt(Math.max(half - root, 0));
-        const [x, y] = this.project(one.expected);
-        for (const [times, alpha] of [[2, 0.3], [1, 0.42]]) {
-          pen.beginPath();
-          pen.ellipse(x, y, Math.max(times * long, 2), Math.max(times * short, 2), turn, 0, 7);
-          pen.fillStyle = `rgba(${r},${g},${b},${alpha})`;
-          pen.fill();
-          pen.strokeStyle = `rgb(${r},${g},${b})`;
-          pen.lineWidth = times > 1 ? 1.6 : 0.8;
-          pen.stroke();
+        const apart = this.expected(one);
+        for (const part of apart) {
+          const [x, y, right] = this.ellipses(part);
+          if (apart.length > 1 && one.role === "acted") named.push([part, x + right + 8, y]);
         }
+        if (!apart.length) return;
         const centre = this.project(this.place(i));
         pen.beginPath();
         pen.arc(centre[0], centre[1], 3.4, 0, 7);
@@ -240,6 +235,40 @@
         pen.lineWidth = 1.2;
         pen.stroke();
       });
+      const taken = [];
+      for (const [part, x, y] of named.reverse()) { // the most probable first: others make room
+        let at = y;
+        while (taken.some((one) => Math.abs(one - at) < 17)) at += 17;
+        taken.push(at);
+        this.label(`${part.name}: ${this.percent(part.probability)}`, x, at, `rgb(${colours.expect.join()})`);
+      }
+    }
+
+    percent(p) {
+      return p > 0 && p < 0.005 ? "<1 %" : p < 1 && p >= 0.995 ? ">99 %" : `${Math.round(100 * p)} %`;
+    }
+
+    // An ellipsoid's outline is, to first order, the ellipse J C J' around the projected centre.
+    ellipses({ expected, covariance, probability }) {
+      const { pen } = this, [r, g, b] = this.colours.expect, strong = 0.3 + 0.7 * probability;
+      const v = add(expected, this.focus, -1), depth = this.far - dot(v, this.back), f = this.scale / depth;
+      const rows = [this.right, this.up].map((u, k) =>
+        u.map((_, n) => f * (u[n] + (dot(v, u) * this.back[n]) / depth) * (k ? -1 : 1)));
+      const spread = (p, q) => p.reduce((sum, x, m) => sum + x * dot(covariance[m], q), 0);
+      const xx = spread(rows[0], rows[0]), xy = spread(rows[0], rows[1]), yy = spread(rows[1], rows[1]);
+      const half = (xx + yy) / 2, root = Math.hypot((xx - yy) / 2, xy), turn = Math.atan2(2 * xy, xx - yy) / 2;
+      const long = Math.sqrt(half + root), short = Math.sqrt(Math.max(half - root, 0));
+      const [x, y] = this.project(expected);
+      for (const [times, alpha] of [[2, 0.3], [1, 0.42]]) {
+        pen.beginPath();
+        pen.ellipse(x, y, Math.max(times * long, 2), Math.max(times * short, 2), turn, 0, 7);
+        pen.fillStyle = `rgba(${r},${g},${b},${alpha * strong})`;
+        pen.fill();
+        pen.strokeStyle = `rgba(${r},${g},${b},${strong})`;
+        pen.lineWidth = times > 1 ? 1.6 : 0.8;
+        pen.stroke();
+      }
+      return [x, y, Math.max(2 * Math.hypot(long * Math.cos(turn), short * Math.sin(turn)), 4)];
     }
 
     // -- what a reader does ---------------------------------------------------------------------------------------
