@@ -132,7 +132,7 @@ class RowLayout:
             elif entry.about == "offset":
                 part = own[..., entry.column] - slots.to_rows(slots.single(values, entry.slot), rows)[..., entry.column]
             elif entry.about == "depth":
-                part = slots.depth(entry.slot, rows)
+                part = 1.0 / (1.0 + slots.depth(entry.slot, rows))
             elif entry.about == "around":
                 part = self._around(entry, slots, values, rows, blocks)
             else:

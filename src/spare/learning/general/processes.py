@@ -22,6 +22,8 @@ from spare.learning.statistics import paired_improvement
 from spare.model.heads import HeadSpec
 
 LEVELS = ("stay", "drift", "net")
+LITTLE = 0.1
+"""Nats per value by which whoever sees the action may be better about an object that a process explains."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,12 +133,14 @@ def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> 
 
 
 def _enough(data: Experience, judge: Judge, new: JudgedHead, stays: JudgedHead) -> bool:
-    """Whether a process explains at least half of what a head for everyone that sees the action explains.
+    """Whether most of what a process explains is not explained better by whoever sees the action as well.
 
-    Where it does not, it is the action that moves things.
+    Where objects move because of what is done, a process that guesses from how they stand is right about some of it; a
+    head for everyone that sees the action and the same inputs is then better about the very objects that move.
     """
-    gained = float(np.where(new.seen, new.log_density - stays.log_density, 0.0).sum())
-    dense = 0.0
+    gained = np.where(new.seen, new.log_density - stays.log_density, 0.0)
+    behind, base = np.zeros(len(judge.rows.owner)), np.zeros(len(judge.rows.owner))
+    base[new.rows] = new.log_density
     for index in np.unique(data.action):
         rows = action_rows(data, int(index), np.zeros_like(judge.rows.y))
         here = rows_of(data, np.flatnonzero(data.action == index))
@@ -147,16 +151,24 @@ def _enough(data: Experience, judge: Judge, new: JudgedHead, stays: JudgedHead) 
         names = tuple(
             name
             for name, e in entries
-            if e.about in ("action", "role", "own") or (e.about == "offset" and not rows.framed)
+            if e.about in ("action", "role", "own")
+            or (e.about == "offset" and not rows.framed)
+            or (e.about == "around" and name in new.spec.inputs)
         )
         others = ~rows.acted
         if not others.any():
             continue
         head = own.fit(shell, {shell.roles: others}, [HeadSpec(shell.roles, names, 2, True)])[0]
-        base = np.zeros(len(judge.rows.owner))
-        base[stays.rows] = stays.log_density
-        dense += float(np.where(head.seen, head.log_density - base[here][head.rows], 0.0).sum())
-    return gained >= 0.5 * dense
+        behind[here[head.rows]] = np.where(head.seen, head.log_density - base[here][head.rows], 0.0)
+    weight = np.clip(gained, 0.0, 10.0)
+    return weighted_median(behind[new.rows], weight) <= LITTLE * judge.rows.y.shape[1]
+
+
+def weighted_median(numbers: np.ndarray, weight: np.ndarray) -> float:
+    """The number below which half of the weight lies."""
+    order = np.argsort(numbers, kind="stable")
+    total = np.cumsum(weight[order])
+    return float(numbers[order][np.searchsorted(total, 0.5 * total[-1])]) if total[-1] > 0 else np.inf
 
 
 def described(judge: Judge, shell: Shell, head: JudgedHead, level: str) -> Process:
