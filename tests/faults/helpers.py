@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +38,14 @@ _LIMITED = "import os, resource, sys; n = int(sys.argv[1]); resource.setrlimit(r
 _LIMITED += "os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
 
 
+@functools.cache
+def programs() -> pathlib.Path:
+    """Compiled programs of the commands that these tests run to their end, one after another: most are the same."""
+    place = tempfile.mkdtemp(prefix="spare-programs-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return pathlib.Path(place)
+
+
 def run(
     *arguments: object, folder: pathlib.Path, largest: int | None = None, cache: pathlib.Path | None = None, **more: Any
 ) -> subprocess.CompletedProcess[str]:
@@ -41,6 +53,8 @@ def run(
     line = command(*arguments)
     if largest is not None:
         line = [sys.executable, "-c", _LIMITED, str(largest), *line[1:]]
+    elif cache is None:
+        cache = programs()
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 300, **more}
     return subprocess.run(line, cwd=folder, env=environment(cache), check=False, **settings)
 

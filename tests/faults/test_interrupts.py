@@ -25,7 +25,7 @@ from tests.lab.experiments.test_cluster import QUIET, free_port, process, waitin
 
 pytestmark = pytest.mark.slow
 
-INTERRUPTS = int(os.environ.get("SPARE_TEST_INTERRUPTS", "12"))
+INTERRUPTS = int(os.environ.get("SPARE_TEST_INTERRUPTS", "6"))
 
 
 @pytest.fixture(scope="module")

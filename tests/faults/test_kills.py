@@ -126,7 +126,7 @@ def killed_while_learning(
     return process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("rules", "kills"), [(1, KILLS // 2 or 3), *([(2, KILLS // 2)] if KILLS else [])])
+@pytest.mark.parametrize(("rules", "kills"), [(1, KILLS // 2 or 2), *([(2, KILLS // 2)] if KILLS else [])])
 def test_kill_during_learning(problem: pathlib.Path, rules: int, kills: int) -> None:
     """Killed at a random moment of a search or (in `make faults`) of EM, then resumed: the same bytes."""
     cache, out, rng = problem / "cache", f"m{rules}.spare", random.Random(rules)

@@ -1,6 +1,6 @@
 """Padded batches for compiled code: few shapes, so few compilations.
 
-Transitions are grouped by their number of objects, rounded up to 8, 32, 128, 512, 2048, 4096, ... (all together when
+Transitions are grouped by their number of objects, rounded up to 8, 32, 256, 2048, 4096, ... (all together when
 that fits into one batch). The number of rows is rounded up as well, to 1, 2, 3, 4, 6, 8, 12, 16, ...; or every batch
 has as many rows as fit, for programs that only look at those that are there. Padding is marked by `valid` (objects) and
 by an `index` of -1 (rows), which come last.
@@ -47,17 +47,17 @@ def round_up(count: int) -> int:
     return size * 3 // 4 if size >= 4 and size * 3 // 4 >= count else size
 
 
-LEAST, COARSE = 8, 2048
+SLOTS = (8, 32, 256, 2048)
 
 
 def object_slots(count: int) -> int:
-    """The next of 8, 32, 128, 512, 2048, and from there on of 4096, 8192, ...
+    """The next of 8, 32, 256, 2048, and from there on of 4096, 8192, ...
 
     Few programs for all sizes of states: while states are small, padding costs less than a program does.
     """
-    size = LEAST
+    size = next((size for size in SLOTS if size >= count), SLOTS[-1])
     while size < count:
-        size *= 4 if size < COARSE else 2
+        size *= 2
     return size
 
 

@@ -9,7 +9,7 @@ Learning uses `Components` for the object rows of a whole experience, prediction
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -109,10 +109,15 @@ class Components(eqx.Module):
         ratio = jnp.where(own > 0, own / jnp.where(typical > 0, typical, 1.0), 1.0)
         return mean.var(axis=0) - typical * jnp.expm1(jnp.minimum(jnp.log(ratio).mean(axis=0), 0.0))
 
-    def draw(self, key: PRNGKeyArray, scores: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
-        """A component for each value by itself (the first, where none holds the object), then a draw of it."""
-        logits = jnp.where(self.held, jnp.where(self.mask, self.log_weight[:, None], -jnp.inf), 0.0)
-        chosen = jax.random.categorical(key, logits[:, :, None], axis=0, shape=self.location.shape[1:])[None]
+    def draw(self, chance: Float[Array, "N Q"], scores: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
+        """A component for each value by itself (the first, where none holds the object), then a draw of it.
+
+        The component whose share of the line from 0 to 1 holds the `chance`; the last, where rounding leaves a gap.
+        """
+        count = len(self.log_weight)
+        rank, upper = jnp.arange(count)[:, None, None], jnp.tri(count, dtype=chance.dtype) @ self.weights()[:, :, 0]
+        place = jnp.where(chance < upper[:, :, None], 2 * count - rank, rank)
+        chosen = jnp.argmax(jnp.where(self.mask[:, :, None], place, -1), axis=0)[None]
         location, variance = (jnp.take_along_axis(part, chosen, axis=0)[0] for part in (self.location, self.variance))
         return by_leaf(self.leaves, lambda leaf, *parts: leaf.quantile(*parts), scores, location, variance)
 
@@ -221,17 +226,41 @@ class RuleDistribution(eqx.Module):
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
         """One draw of s': every (object, property) for itself, or all of a property with their common factor."""
-        which, noise = jax.random.split(key)
-        scores = jax.random.normal(noise, self.values.shape, self.values.dtype)
+        return self.draw(key, Chances.of(key, self.values))
+
+    def draw(self, key: PRNGKeyArray, given: Chances) -> Float[Array, "N Q"]:
+        """The draw that belongs to these random numbers, and to those that the key gives a common factor."""
         if self.copula is None:
-            drawn = self.components.draw(which, scores)
+            drawn = self.components.draw(given.component, given.scores)
         else:
-            joint = self.copula.draw(jax.random.fold_in(key, 2), self._loadings(self.copula))
+            joint = self.copula.draw(jax.random.fold_in(key, 1), self._loadings(self.copula))
             drawn = self.components.values_at(joint)
             if not self.components.continuous.all():
-                drawn = jnp.where(self.components.continuous, drawn, self.components.draw(which, scores))
-        stayed = self.noise.draw(jax.random.fold_in(which, 1), self.values, scores, self.domain.leaves)
+                apart = self.components.draw(given.component, given.scores)
+                drawn = jnp.where(self.components.continuous, drawn, apart)
+        stayed = self.noise.draw(given.outlier, self.values, given.scores, self.domain.leaves)
         return jnp.where(self.components.held[:, None], self._outside(drawn), stayed)
+
+
+class Chances(NamedTuple):
+    """All that chance decides about each of N x Q values: one call of the generator, which is most of a draw.
+
+    `component` and `outlier` are uniform from 0 to 1, `scores` standard normal. An object's numbers depend on the key
+    and on its place alone, not on how many others, or how much padding, come after it.
+    """
+
+    component: Float[Array, "N Q"]
+    outlier: Float[Array, "N Q"]
+    scores: Float[Array, "N Q"]
+
+    @classmethod
+    def of(cls, key: PRNGKeyArray, values: Float[Array, "N Q"]) -> Chances:
+        """Those of a key, as many as there are values."""
+        least = np.nextafter(np.array(-1.0, values.dtype), np.array(0.0, values.dtype))
+        shape = (len(values), 3, values.shape[1])
+        drawn = jax.random.uniform(key, shape, values.dtype, minval=least, maxval=1.0)
+        component, outlier = (0.5 * (drawn[:, k] + 1.0) for k in range(2))
+        return cls(component, outlier, np.sqrt(2).astype(values.dtype) * jax.scipy.special.erfinv(drawn[:, 2]))
 
 
 def mix_rules(fires: Any, terms: Any) -> Any:

@@ -39,7 +39,7 @@ from spare.language.formulas import differences as differences_of_formulas
 from spare.language.formulas import fingerprints
 from spare.language.references import EVERYONE
 from spare.language.registry import find_domain
-from spare.model.distributions import RuleDistribution, firing, mix_rules, rule_weights
+from spare.model.distributions import Chances, RuleDistribution, firing, mix_rules, rule_weights
 from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_model
 from spare.model.familiar import Seen, Warned, warnings_of
 from spare.model.headrule import HeadDistribution, HeadRule
@@ -146,13 +146,18 @@ class SceneDistribution(eqx.Module):
         return jnp.concatenate([one * part for one, part in zip(share, parts, strict=True)])
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
-        """One draw: one of the firing rules for the whole state, then every value."""
-        which, noise, *keys = jax.random.split(key, 2 + len(self.rules))
-        scores = jax.random.normal(noise, self.values.shape, self.values.dtype)
-        stays = self.noise.draw(jax.random.fold_in(noise, 1), self.values, scores, self.domain.leaves)
-        draws = [rule.sample(k) for k, rule in zip(keys, self.rules, strict=True)]
-        chosen = jax.random.categorical(which, jnp.log(rule_weights(self.fires)))
-        return jnp.stack([*draws, stays])[chosen]
+        """One draw: one of the firing rules for the whole state, then every value.
+
+        Of the draws of all rules one is taken, so they may have their random numbers in common.
+        """
+        own, which = jax.random.split(key) if len(self.rules) > 1 else (key, key)
+        given = Chances.of(own, self.values)
+        draws = [self.noise.draw(given.outlier, self.values, given.scores, self.domain.leaves)]
+        for rule in self.rules:
+            draws.append(rule.draw(own, given) if isinstance(rule, RuleDistribution) else rule.sample(own))
+        weight = jnp.roll(rule_weights(self.fires), 1)
+        chosen = jax.random.categorical(which, jnp.log(weight)) if len(self.rules) > 1 else jnp.argmax(weight)
+        return jnp.stack(draws)[chosen]
 
 
 def _moves(rule: RuleDistribution | HeadDistribution) -> bool:
@@ -542,7 +547,7 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
     """
     check_state(domain, state)
     template, objects = check_call(domain, state, action)
-    size = object_slots(len(state))
+    size = max(ALONE, object_slots(len(state)))
     given = np.array([action.parameters], np.float64).reshape(1, -1)
     double = double or needs_double(domain, Numbers(state.values, state.values, given, np.array([template])))
     real = np.float64 if double else np.float32
@@ -582,6 +587,8 @@ def _wide(batch: Batch) -> Batch:
     return batch._replace(scene=scene, next_values=jnp.asarray(batch.next_values, real))
 
 
+ALONE = 32
+"""The least number of objects that a single scene is padded to: so few cost nothing beside the call itself."""
 CELLS, TILE = 1 << 13, 512
 """Padded objects in a batch, and in what a program looks at at once: as fast as larger ones, and small in memory."""
 Read = Callable[..., Any]

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import PRNGKeyArray
 
 from spare.arrays import array_module
 from spare.errors import DefinitionError
@@ -99,10 +97,9 @@ class DefaultNoise(NamedTuple):
         share, wide = self.outlier_share, stay(self.outlier_variance)
         return xp.logaddexp(xp.log1p(-share) + narrow, xp.log(share) + wide)
 
-    def draw(self, key: PRNGKeyArray, values: Any, scores: Any, leaves: Sequence[Leaf]) -> Any:
-        """Next values (..., Q) from standard normal `scores`; the key decides who is an outlier."""
+    def draw(self, chance: Any, values: Any, scores: Any, leaves: Sequence[Leaf]) -> Any:
+        """Next values (..., Q) from standard normal `scores`; a uniform `chance` decides who is an outlier."""
         spread = jnp.broadcast_to(self.variance, values.shape)
         if self.outlier_share is not None:
-            out = jax.random.bernoulli(key, self.outlier_share, values.shape)
-            spread = jnp.where(out, self.outlier_variance, spread)
+            spread = jnp.where(chance < self.outlier_share, self.outlier_variance, spread)
         return by_leaf(leaves, lambda leaf, v, z, s: leaf.stay(v, z, s), values, scores, spread)
