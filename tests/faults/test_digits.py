@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import pathlib
@@ -24,11 +25,15 @@ from spare.language.references import Pointer, Shell
 from spare.learning.bindings import Bindings
 from spare.learning.familiar import learn_familiar
 from spare.learning.fit import FitResult, make_dataset, prepare
+from spare.learning.general.rows import action_rows
+from spare.learning.presets import Heads, Schedule, find_preset
+from spare.model.headrule import HeadRule
 from spare.model.model import Model
 from spare.testing import check_domain, check_model
 from tests.faults import far
 from tests.faults.helpers import one_sentence, refuses, run, sealed
 from tests.learning.helpers import quick
+from tests.model import test_heads as heads
 from tests.rules import fresh_predictor, make_rule
 
 NEAR, FAR = far.generate(220, 0)
@@ -371,6 +376,110 @@ def test_digits_that_even_64_bits_lack() -> None:
     result = spare.fit(fine, data, seed=0, preset=quick(max_references=0))
     assert [note for note in result.notes if "64-bit numbers are 2.4e-07 apart, more than its resolution 1e-08" in note]
     assert np.isfinite(result.model.log_prob(data)).all()
+
+
+HEADS = dataclasses.replace(
+    find_preset("general"),
+    heads=Heads(search=Schedule(steps=60), final=Schedule(steps=100), members=2, max_references=1),
+)
+
+
+def exact(samples: int, seed: int) -> tuple[spare.Experience, spare.Experience]:
+    """(near the origin, far from it): the same numbers but for the offsets, to the last bit of 32."""
+    near = far.columns(samples, seed, np.zeros(5))
+    near |= {name: np.round(near[name] * 1024) / 1024 for name in ("values", "next_values")}
+    there = near | {name: near[name] + far.SHIFT for name in ("values", "next_values")}
+    return (
+        spare.Experience.from_arrays(far.near_domain, **near),
+        spare.Experience.from_arrays(far.domain, **there),
+    )
+
+
+@pytest.fixture(scope="module")
+def headed() -> tuple[FitResult, FitResult]:
+    """Rules with heads, learned near the origin and far from it with the same settings."""
+    near, there = exact(80, 0)
+    return (
+        spare.fit(far.near_domain, near, seed=0, preset=HEADS),
+        spare.fit(far.domain, there, seed=0, preset=HEADS),
+    )
+
+
+def test_digits_that_heads_see() -> None:
+    """Inputs and changes of rules with heads are those of the same data near 0, but for what they are counted from."""
+    maps = tuple(shifted(tray.generate(30, 0), one) for one in ((0.0, 0.0), (500_000.0, 5.4e6)))
+    for pair in (exact(30, 0), maps):
+        found = []
+        for data in pair:
+            rows = action_rows(data, 0, np.zeros((len(data.values), len(data.domain.dynamic))))
+            assert bool(rows.origins) == data.double
+            shell = Shell(len(rows.roles), (Pointer(data.domain.references[0].name, (0,)),))
+            names = [name for name, one in rows.layout(shell).entries.items() if one.about != "slot"]
+            x = rows.x(shell, names, np.arange(len(rows.owner)))
+            found.append((x - x.mean(axis=0), rows.changes(relative=True)))
+        for near, there in zip(*found, strict=True):
+            np.testing.assert_allclose(there, near, rtol=0, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_digits_in_learning_of_heads(headed: tuple[FitResult, FitResult], tmp_path: pathlib.Path) -> None:
+    """With offsets or without them the same heads and, within 0.001 nats per value, the same score on unseen data."""
+    near, there = (one.model for one in headed)
+    assert isinstance(there.rules[0], HeadRule)
+    assert not headed[1].notes
+    assert [one.spec for one in there.rules[0].heads] == [one.spec for one in near.rules[0].heads]
+    assert there.rules[0].show() == near.rules[0].show()
+    here, held = exact(60, 1)
+    assert per_value(there, held) == pytest.approx(per_value(near, here), abs=1e-3)
+    mean, std = there.moments(held)
+    expected, spread = near.moments(here)
+    assert mean.dtype == np.float64
+    assert (np.abs(mean - far.SHIFT - expected) <= 0.02 * spread + 1e-5)[:, :4].all()
+    draws = np.stack([there.sample(held, k) - mean for k in range(40)])
+    assert (np.abs(draws[:, :, :4]) <= 40 * std[:, :4] + 1e-9).all()
+    assert "counts x from 540000" in str(there)
+    assert "counts" not in str(near)
+    there.save(tmp_path / "m.spare")
+    again = spare.load(tmp_path / "m.spare", far.domain)
+    assert again == there
+    np.testing.assert_array_equal(again.log_prob(held), there.log_prob(held))
+    said = again.predict(held.states[0], held.actions[0])
+    np.testing.assert_allclose(said.mean, mean[: len(said.mean)], rtol=0, atol=1e-6)
+    assert "inputs count x from 540000" in said.explain()
+
+
+@pytest.mark.slow
+def test_digits_in_warnings_of_heads(headed: tuple[FitResult, FitResult]) -> None:
+    """Far from 0 as near it the same states are warned of, with numbers as they are in the world."""
+    near, there = (one.model for one in headed)
+    here, held = exact(60, 1)
+    np.testing.assert_array_equal(there.familiar(held), near.familiar(here))
+    columns = far.columns(20, 3)
+    for name in ("values", "next_values"):
+        columns[name][:, 2] += 500.25
+    late = spare.Experience.from_arrays(far.domain, **columns)
+    for i, some in enumerate(there.warnings(late)):
+        one = next(one for one in some if one.name == "target.t")
+        assert one.value == pytest.approx(late.values[late.offsets[i] + late.objects[i, 0], 2], abs=1e-3)
+        assert one.low == pytest.approx(far.SHIFT[2], abs=10.0)
+
+
+def test_head_rules_with_origins_that_lie() -> None:
+    """Refused: a rule with heads whose origins are not numbers, or not one for each property and parameter."""
+    manifest, tensors = make_data_model().pack()
+    for origins, message in (
+        (["x"], "one of its origins is 'x'"),
+        ([1e300] * 4, "one of its origins is '1e[+]300'"),
+        ({}, "origins is not a list"),
+        ([1.0], "origins: 4 numbers are needed, got 1"),
+    ):
+        changed = {**manifest, "rules": [{**manifest["rules"][0], "origins": origins}]}
+        refuses(lambda m=changed: Model.unpack(*manifests.decode(sealed(m, tensors)), heads.domain), message)
+
+
+def make_data_model() -> Model:
+    """A model with a rule with heads, with drawn numbers."""
+    return Model(heads.domain, [heads.make_rule(0)], np.ones(2))
 
 
 def test_model_with_origins_that_lie() -> None:

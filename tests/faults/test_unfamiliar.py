@@ -16,8 +16,11 @@ from spare.lab.worlds.catalogue import WORLDS
 from spare.language.references import Shell
 from spare.learning.familiar import learn_familiar
 from spare.learning.fit import make_dataset, prepare
-from spare.learning.presets import find_preset
+from spare.learning.presets import Heads, Schedule, find_preset
 from spare.model.familiar import Familiar, gauges
+from spare.model.heads import HeadSpec
+from spare.model.rows import RowLayout
+from spare.model.watched import watched
 from tests.faults.helpers import refuses, run
 from tests.learning.helpers import quick
 
@@ -185,6 +188,82 @@ def test_ranges_that_lie(model: spare.Model) -> None:
     manifest, tensors = model.pack()
     manifest["rules"][0]["familiar"][0] = "something.else"
     refuses(lambda: spare.Model.unpack(manifest, tensors, model.domain), "ranges of its inputs are those of other")
+
+
+@pytest.fixture(scope="module")
+def headed() -> spare.Model:
+    """A rule with heads, learned quickly."""
+    heads = Heads(search=Schedule(steps=60), final=Schedule(steps=100), members=2, max_references=1)
+    preset = dataclasses.replace(find_preset("general"), heads=heads)
+    learned = spare.fit(toy.domain, data(150, 1), seed=0, preset=preset).model
+    assert len(learned.rules[0].heads) == 2
+    return learned
+
+
+def test_heads_know_what_they_have_seen(headed: spare.Model, tmp_path: pathlib.Path) -> None:
+    """Rules with heads: few false alarms, inputs outside by a quarter are named, and a file keeps the ranges."""
+    unseen, rule = data(200, 2), headed.rules[0]
+    assert (~headed.familiar(unseen)).mean() <= 0.05
+    follower = next(gauge.name for gauge in rule.gauges if gauge.group == 1)
+    slot = follower.removesuffix(".x")
+    assert {"d", "target.mass", f"count({slot})", f"{slot}.mass", f"{slot}-target.x"} <= {g.name for g in rule.gauges}
+    seen = data(150, 1)
+    for column, name in ((0, "x"), (2, "mass")):
+        far = shifted(data(30, 3), column, 1.25 * float(np.ptp(seen.values[:, column])))
+        assert all({f"target.{name}"} <= {one.name for one in some} for some in headed.warnings(far))
+    call = dataclasses.replace(unseen.actions[0], parameters=(5.0,))
+    assert "d = 5 was 0.2" in headed.predict(unseen.states[0], call).explain()
+    headed.save(tmp_path / "m.spare")
+    again = spare.load(tmp_path / "m.spare")
+    assert again.warnings(far) == headed.warnings(far)
+    assert again.predict(far.states[0], far.actions[0]).warnings == headed.warnings(far)[0]
+
+
+def test_heads_know_members_and_not_bystanders(headed: spare.Model) -> None:
+    """A single member of a slot with another mass is named; an object that no head holds may have any."""
+    one = data(40, 4)
+    for i in range(len(one)):
+        state, call = one.states[i], one.actions[i]
+        told = headed.predict(state, call)
+        held = told.rules[0].outputs
+        for mask, named in ((held[1], True), (~held.any(axis=0), False)):
+            if not mask.any() or told.warnings:
+                continue
+            values = state.values.copy()
+            values[np.flatnonzero(mask)[0], 2] += 500.0
+            names = {w.name for w in headed.predict(spare.State(state.ids, values), call).warnings}
+            assert bool(names) == named
+            assert not named or any(name.endswith(").mass") for name in names)
+
+
+def test_ranges_of_heads_that_lie(headed: spare.Model) -> None:
+    """Ranges of heads that are of other inputs, of the wrong number or upside down are refused."""
+    rule = headed.rules[0]
+    known = rule.familiar
+    assert known is not None
+    for wrong in (known._replace(low=known.low[:-1]), known._replace(low=known.high + 1)):
+        refuses(lambda wrong=wrong: dataclasses.replace(rule, familiar=wrong), "range of inputs")
+    manifest, tensors = headed.pack()
+    manifest["rules"][0]["familiar"][0] = "something.else"
+    refuses(lambda: spare.Model.unpack(manifest, tensors, headed.domain), "ranges of its inputs are those of other")
+    del manifest["rules"][0]["familiar"]
+    kept = {name: tensor for name, tensor in tensors.items() if ".familiar." not in name}
+    assert spare.Model.unpack(manifest, kept, headed.domain).familiar(shifted(data(5, 3), 2, 500.0)).all()
+
+
+def test_a_network_that_moves_others_looks_at_them() -> None:
+    """Where a process has a network, what no head holds is looked at in the world, as others; else it is not."""
+    layout = RowLayout(toy.domain, toy.domain.actions[0].name, Shell(1), False)
+    heads = (HeadSpec(0, ("d",)),)
+    still = watched(layout, heads, HeadSpec(0, (), 1, True))
+    moved = watched(layout, heads, HeadSpec(0, ("own.x", "own.mass")))
+    assert {one.name for one in still.gauges} == {"d", "target.x", "target.y", "target.mass"}
+    others = [one for one in moved.gauges if one.group == 1]
+    assert [(one.name, one.used) for one in others] == [
+        ("others.x", True),
+        ("others.y", False),
+        ("others.mass", True),
+    ]
 
 
 @pytest.mark.slow
