@@ -379,7 +379,7 @@ def test_digits_that_even_64_bits_lack() -> None:
 
 
 HEADS = dataclasses.replace(
-    find_preset("general"),
+    find_preset("default"),
     heads=Heads(search=Schedule(steps=60), final=Schedule(steps=100), members=2, max_references=1),
 )
 
@@ -426,6 +426,7 @@ def test_digits_in_learning_of_heads(headed: tuple[FitResult, FitResult], tmp_pa
     """With offsets or without them the same heads and, within 0.001 nats per value, the same score on unseen data."""
     near, there = (one.model for one in headed)
     assert isinstance(there.rules[0], HeadRule)
+    assert isinstance(near.rules[0], HeadRule)
     assert not headed[1].notes
     assert [one.spec for one in there.rules[0].heads] == [one.spec for one in near.rules[0].heads]
     assert there.rules[0].show() == near.rules[0].show()

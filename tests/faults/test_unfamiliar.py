@@ -18,6 +18,7 @@ from spare.learning.familiar import learn_familiar
 from spare.learning.fit import make_dataset, prepare
 from spare.learning.presets import Heads, Schedule, find_preset
 from spare.model.familiar import Familiar, gauges
+from spare.model.headrule import HeadRule
 from spare.model.heads import HeadSpec
 from spare.model.rows import RowLayout
 from spare.model.watched import watched
@@ -194,9 +195,11 @@ def test_ranges_that_lie(model: spare.Model) -> None:
 def headed() -> spare.Model:
     """A rule with heads, learned quickly."""
     heads = Heads(search=Schedule(steps=60), final=Schedule(steps=100), members=2, max_references=1)
-    preset = dataclasses.replace(find_preset("general"), heads=heads)
+    preset = dataclasses.replace(find_preset("default"), heads=heads)
     learned = spare.fit(toy.domain, data(150, 1), seed=0, preset=preset).model
-    assert len(learned.rules[0].heads) == 2
+    (rule,) = learned.rules
+    assert isinstance(rule, HeadRule)
+    assert len(rule.heads) == 2
     return learned
 
 

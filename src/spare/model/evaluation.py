@@ -94,7 +94,7 @@ def missing_rules(model: TransitionModel, experience: Experience) -> tuple[str, 
     predicted = getattr(model, "predicted", None)
     if not callable(predicted):
         return ()
-    dynamic, held, own = list(model.domain.dynamic), predicted(experience), acted_rows(experience)
+    dynamic, held, own = list(model.domain.dynamic), np.asarray(predicted(experience)), acted_rows(experience)
     change = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
     rest = change[~held & ~own]
     spread = 1.4826 * np.median(np.abs(rest), axis=0) if len(rest) else np.zeros(len(dynamic))

@@ -30,7 +30,7 @@ LOST, LONG, REACHED = 0.05, 0.3, 0.05
 RAND, COVERED, SECONDS = 0.9, (0.85, 0.95), 30.0
 PARTS = {"movers": "objects that moved, the action's own left out", "all": "all objects"}
 RIVALS = tuple(name for name in LEARNERS if name not in ("spare", "dense", "shared", "truth"))
-"""The learners that SPARE is to be ahead of; its presets `general` and `dense` are no rivals."""
+"""The learners that SPARE is to be ahead of; its presets `dense` and `shared` are no rivals."""
 
 
 @dataclasses.dataclass(frozen=True)
