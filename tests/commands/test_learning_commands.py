@@ -118,7 +118,16 @@ def test_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
     assert truth - 8 < scores["log_prob"] <= truth + 0.5
     assert main(["evaluate", "model.spare", "test.parquet", "--draws", "20"]) == 0
     table = capsys.readouterr().out
-    for word in ("nats per transition", "moved objects", "CRPS", "RMSE", "90%", "25 transitions"):
+    for word in (
+        "nats per transition",
+        "moved objects",
+        "CRPS",
+        "RMSE",
+        "90%",
+        "25 transitions",
+        "acted on",
+        "bystanders",
+    ):
         assert word in table
 
 

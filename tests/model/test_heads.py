@@ -158,8 +158,8 @@ def by_row(y: list[float], said: tuple[Any, ...]) -> tuple[list[float], list[flo
     return both, narrow
 
 
-def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.ndarray]:
-    """(log p(s' | s, a), log p of every value alone), by loops."""
+def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.ndarray, list[float]]:
+    """(log p(s' | s, a), log p of every value alone, posterior of the rule's outcomes), by loops."""
     rows = range(int(data.offsets[i]), int(data.offsets[i + 1]))
     objects = [data.values[r].astype(float).tolist() for r in rows]
     afters = [data.next_values[r].astype(float).tolist() for r in rows]
@@ -181,7 +181,7 @@ def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.n
         ][k]
 
     drift = [np.mean([outcomes(rule.process, m, [])[1][0][q] for m in range(MEMBERS)]) for q in range(2)]
-    totals, alone = [], np.zeros((MEMBERS, len(objects), 2))
+    totals, joint, alone = [], [], np.zeros((MEMBERS, len(objects), 2))
     for m in range(MEMBERS):
         assert rule.gate is not None
         gate = softmax(run(rule.gate.net, m, [d, float(len(line))]))
@@ -227,18 +227,23 @@ def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.n
             factor -= sum(log_normal(one, 0.0, 1.0) for q in range(2) for one in scores[z][q])
             ends.append(gate[z] + log_sum_exp([math.log(1 - share) + close[z] + factor, math.log(share) + apart[z]]))
         totals.append(total + log_sum_exp(ends))
+        joint.append([total + end for end in ends])
     mean = log_sum_exp(totals) - math.log(MEMBERS)
-    return mean, np.array(
+    single = np.array(
         [[log_sum_exp(list(alone[:, o, q])) - math.log(MEMBERS) for q in range(2)] for o in range(len(objects))]
     )
+    shares = [math.exp(log_sum_exp([one[z] for one in joint]) - log_sum_exp(totals)) for z in range(2)]
+    return mean, single, shares
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_densities_are_those_of_the_formulas(seed):
     model, data = Model(domain, [make_rule(seed)], np.zeros(2)), make_data(seed, 12)
     whole, single = model.log_prob(data), model.log_prob_values(data)
+    shares = model.responsibilities(data)
     for i in range(len(data)):
-        total, values = opinion(make_rule(seed), data, i)
+        total, values, posterior = opinion(make_rule(seed), data, i)
+        np.testing.assert_allclose(shares[i], posterior, atol=2e-3)
         np.testing.assert_allclose(whole[i], total, rtol=2e-4, atol=2e-3)
         np.testing.assert_allclose(single[data.offsets[i] : data.offsets[i + 1]], values, rtol=2e-4, atol=2e-3)
 

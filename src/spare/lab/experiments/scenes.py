@@ -34,7 +34,7 @@ SMALL = 0.04
 """Side of an object of unknown size, as a share of the scene."""
 
 VISIBLE = 0.05
-"""An object counts as moved if it goes more than this share of the longest way in the scene."""
+"""An object counts as moved if it goes more than this share of the longest way in the scene, observed or expected."""
 
 
 def drawable(domain: Domain) -> bool:
@@ -89,7 +89,13 @@ def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray
     round_, sizes = _sizes(data.domain, values)
     before, after = (_centres(data.domain, part, sizes) for part in (values, data.next_values))
     way = np.linalg.norm(after - before, axis=1)
-    roles = np.where(moved_rows(data) & (way > VISIBLE * way.max()), "moved", "other")
+    far = way.max()
+    for choice in () if prediction is None else prediction.outcomes:  # what might have moved is a measure, too
+        rows = list(choice.objects)
+        for one in choice.outcomes:
+            gone = np.linalg.norm(_centres(data.domain, one.mean, sizes[rows]) - before[rows], axis=1)
+            far = max(far, float(gone.max()))
+    roles = np.where(moved_rows(data) & (way > VISIBLE * far), "moved", "other")
     roles[data.objects[0][data.objects[0] >= 0]] = "acted"
     objects = []
     fired = [] if prediction is None else [answer.rule for answer in prediction.rules if answer.fires]

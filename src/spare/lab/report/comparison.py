@@ -52,6 +52,11 @@ GROUPS = {
 }
 
 
+MEAN_OF_ALL = (
+    "Errors are those of the mean of all outcomes, where no object need ever be; nats judge each outcome by itself."
+)
+
+
 def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
     """Scores by group of objects, so that a good number for one does not stand for all; of old records, all moved."""
     first = next(iter(methods.values()))
@@ -67,7 +72,10 @@ def _compared(record: Mapping[str, Any], methods: Mapping[str, Any]) -> Section:
         tables += [html.subtitle(title), _table({key: m | m["groups"][name] for key, m in methods.items()})]
     if not groups and len(methods) > 1:
         tables = [_table(methods)]
-    caption = [html.note(record["caption"])] if record.get("caption") and tables else []
+    said = [record["caption"]] if record.get("caption") and tables else []
+    if "outcomes (" in record["learned"]["rules"]:
+        said.append(MEAN_OF_ALL)
+    caption = [html.note(" ".join(said))] if said else []
     return Section("scores", "How it compares", [html.headline(figures), *tables, *caption])
 
 
