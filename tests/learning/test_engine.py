@@ -41,11 +41,12 @@ def random_rows(rng: np.random.Generator) -> Rows:
 
 def check_gradient(loss: Callable[[Any], Any], parameters: Any, rng: np.random.Generator) -> None:
     """Central differences along random directions of all parameters at once, and along single ones."""
-    compare_gradient(jax.grad(loss)(parameters), loss, parameters, rng)
+    compare_gradient(jax.jit(jax.grad(loss))(parameters), loss, parameters, rng)
 
 
 def compare_gradient(found: Any, loss: Callable[[Any], Any], parameters: Any, rng: np.random.Generator) -> None:
     leaves, tree = jax.tree.flatten(parameters)
+    loss = jax.jit(loss)
     assert all(leaf.dtype == jnp.float64 for leaf in leaves)
     gradient = jax.tree.leaves(found)
     directions = [[rng.normal(size=leaf.shape) for leaf in leaves] for _ in range(4)]
@@ -123,7 +124,7 @@ def test_beta_scales_each_value_by_its_variance_and_nothing_else() -> None:
             return joint_loss(Nets(mean, variance), rows, floor, beta, NORMAL).sum()
 
         rows = random_rows(rng)
-        plain, weighted = (jax.grad(loss)((mean_bias, raw), beta) for beta in (0.0, 0.5))
+        plain, weighted = (jax.jit(jax.grad(loss), static_argnums=1)((mean_bias, raw), beta) for beta in (0.0, 0.5))
         variance = bounded_variance(raw) + floor.reshape(-1)
         for one, other in zip(plain, weighted, strict=True):
             np.testing.assert_allclose(other, one * jnp.sqrt(variance), rtol=1e-10)
@@ -211,7 +212,7 @@ def test_weight_2_equals_repeating(preset: str) -> None:
             losses = joint_loss(pair, problem.rows, problem.floor, 0.5, NORMAL)
             return losses.sum() / problem.rows.coefficient.sum()
 
-        results.append((scaling, rest, total(nets), jax.grad(total)(nets)))
+        results.append((scaling, rest, *jax.jit(jax.value_and_grad(total))(nets)))
     (scaling, rest, loss, gradient), (scaling2, rest2, loss2, gradient2) = results
     for part, part2 in zip(dataclasses.astuple(scaling), dataclasses.astuple(scaling2), strict=True):
         np.testing.assert_allclose(part, part2, rtol=1e-12)

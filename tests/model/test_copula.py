@@ -91,10 +91,10 @@ def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_we
         value = jnp.array([[a], [b]])
         return single(value).sum() + joint_log_density(parts.scores(value), loading, apart)
 
-    values = np.exp(np.asarray(jax.vmap(jax.vmap(joint, (None, 0)), (0, None))(grid, grid), np.float64))
+    values = np.exp(np.asarray(jax.jit(jax.vmap(jax.vmap(joint, (None, 0)), (0, None)))(grid, grid), np.float64))
     step = grid[1] - grid[0]
     assert values.sum() * step**2 == pytest.approx(1.0, abs=1e-3)
-    own = np.exp(np.asarray(jax.vmap(lambda v: single(jnp.array([[v], [0.0]]))[0, 0])(grid)))
+    own = np.exp(np.asarray(jax.jit(jax.vmap(lambda v: single(jnp.array([[v], [0.0]]))[0, 0]))(grid)))
     np.testing.assert_allclose(values.sum(axis=1) * step, own, atol=2e-3)
     assert np.abs(values - np.outer(own, values.sum(axis=0) * step)).max() > 0.02  # and yet it is no product
 
@@ -103,8 +103,9 @@ def test_the_joint_density_integrates_to_one_and_leaves_single_values_as_they_we
 def test_scores_and_values_are_inverse_far_into_the_tails() -> None:
     parts = components(40, 1)
     score = jnp.linspace(-6, 6, 40)[:, None]
-    np.testing.assert_allclose(parts.scores(parts.values_at(score)), score, atol=2e-3)
-    far = parts.scores(jnp.full((40, 1), 1e6))
+    there_and_back, scores = jax.jit(lambda z: parts.scores(parts.values_at(z))), jax.jit(lambda v: parts.scores(v))
+    np.testing.assert_allclose(there_and_back(score), score, atol=2e-3)
+    far = scores(jnp.full((40, 1), 1e6))
     assert np.isfinite(far).all()
     assert (far > 12).all()
 
@@ -128,10 +129,10 @@ def test_gradients_of_the_density_are_those_of_finite_differences() -> None:
 @pytest.mark.slow
 def test_draws_have_the_common_cause_and_the_share_apart() -> None:
     loading = jnp.array([[0.9], [0.6]])
-    draw = jax.vmap(lambda key: OneFactorCopula(None, jnp.array([0.2])).draw(key, loading))
+    draw = jax.jit(jax.vmap(lambda key: OneFactorCopula(None, jnp.array([0.2])).draw(key, loading)))
     scores = np.asarray(draw(jax.random.split(jax.random.key(0), 20_000)))[:, :, 0]
     np.testing.assert_allclose(np.cov(scores.T), [[1, 0.8 * 0.54], [0.8 * 0.54, 1]], atol=0.03)
-    shared = np.asarray(jax.vmap(lambda z: shared_log_density(z[:, None], loading)[0])(scores[:2000]))
+    shared = np.asarray(jax.jit(jax.vmap(lambda z: shared_log_density(z[:, None], loading)[0]))(scores[:2000]))
     assert shared.min() < np.log(0.2) - 1  # some go apart, which the common cause alone makes very unlikely
 
 
@@ -211,11 +212,12 @@ def test_slopes_are_finite_where_nothing_varies_and_at_the_median() -> None:
         copula = OneFactorCopula(jnp.full((1, 1), 0.9), jnp.array([0.1]))
         return copula.of_objects(jnp.ones((1, 2), bool), variance, jnp.array([0.5])).sum()
 
-    slopes = np.asarray(jax.grad(load)(jnp.array([[0.25], [0.5]])))
+    slopes = np.asarray(jax.jit(jax.grad(load))(jnp.array([[0.25], [0.5]])))
     assert np.isfinite(slopes).all()
     assert slopes[1] > 0
     parts = Components(jnp.ones((1, 1), bool), jnp.zeros(1), jnp.zeros((1, 1, 1)), jnp.ones((1, 1, 1)), (Normal(),))
-    assert float(jax.grad(lambda v: parts.scores(v).sum())(jnp.zeros((1, 1)))[0, 0]) == pytest.approx(1.0, abs=1e-4)
+    slope = jax.jit(jax.grad(lambda v: parts.scores(v).sum()))
+    assert float(slope(jnp.zeros((1, 1)))[0, 0]) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_large_set_keeps_its_digits_in_32_bits() -> None:
