@@ -183,7 +183,10 @@ def test_settings_of_another_kind() -> None:
         ("cache: expected", {"cache": "run"}),
     ):
         refuses(lambda given=given: api.fit(toy.domain, DATA, **{"seed": 0, **given}), message)
-    refuses(lambda: spare.evaluate(MODEL, DATA, seed=0, draws=0), "draws must be a whole number of at least 2")
+    for draws in (0, 10**400):
+        refuses(
+            lambda n=draws: spare.evaluate(MODEL, DATA, seed=0, draws=n), "draws must be a whole number of at least 2"
+        )
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -719,6 +722,7 @@ def test_commands_that_are_given_something_else(files: dict[str, pathlib.Path]) 
         (("fit", data, "--domain", "qeue"), "did you mean 'queue'"),
         (("predict", model, data, "--index", 99), "transitions 0 to 11"),
         (("demo", "--samples", 0, "--out", "demo"), "samples must be a whole number"),
+        (("generate", "push", "--samples", "9" * 400, "--out", "p.parquet"), "samples must be at most"),
         (("bench", "em", "--seed", -1), "seed must be a whole number"),
     ):
         assert message in one_sentence(run(*line, folder=folder)), line
