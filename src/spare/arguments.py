@@ -84,9 +84,25 @@ def check_path(path: Any) -> str | os.PathLike[str]:
 
 def check_sequence(what: str, values: Any, example: str, error: type[SpareError] = DefinitionError) -> tuple[Any, ...]:
     """The values as a tuple; one text, a dictionary, a set (which has no order) and the like are refused."""
-    if isinstance(values, str | bytes | dict | set | frozenset) or not isinstance(values, Iterable):
+    one = isinstance(values, str | bytes | dict | set | frozenset) or getattr(values, "shape", None) == ()
+    if one or not isinstance(values, Iterable):
         raise error(f"{what}: expected a tuple or a list, such as {example}, got {described(values)}")
     return tuple(values)
+
+
+def check_flag(what: str, value: Any, error: type[SpareError] = UsageError) -> bool:
+    """True or False, Python's or NumPy's: what else counts as true, such as the text 'no', is not what was meant."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy's
+        raise error(f"{what} must be True or False, got {described(value)}")
+    return bool(value)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a real number is finite as a 64-bit one: whole numbers of Python's can be too large for that."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 # -- settings: frozen dataclasses whose fields are numbers, texts and other settings ----------------------------------
@@ -144,7 +160,7 @@ def _fits(value: Any, hint: Any) -> str | None:
         return None if isinstance(value, str) else _words(hint)
     known: dict[Any, Callable[[], bool]] = {
         int: lambda: is_whole(value),
-        float: lambda: is_real(value) and math.isfinite(value),
+        float: lambda: is_real(value) and is_finite(value),
         type(None): lambda: value is None,
     }
     fits = known.get(hint, lambda: not isinstance(hint, type) or isinstance(value, hint))
@@ -152,7 +168,7 @@ def _fits(value: Any, hint: Any) -> str | None:
 
 
 def _no_word(value: Any, hint: Any) -> bool:
-    return typing.get_origin(hint) is Literal and value not in typing.get_args(hint)
+    return typing.get_origin(hint) is Literal and not (isinstance(value, str) and value in typing.get_args(hint))
 
 
 def _words(hint: Any) -> str:

@@ -46,8 +46,8 @@ class UsageError(SpareError, ValueError):
 
 def one_of(kind: str, name: object, valid: Iterable[str]) -> str:
     """`unknown <kind> <name>; valid: a, b, c`, in the order given; a name that is almost right is suggested."""
-    names = [*valid]
-    return f"unknown {kind} {name!r}; valid: {', '.join(names) or '(none)'}{suggestion(name, names)}"
+    names, told = [*valid], repr(name) if isinstance(name, str) else " ".join(repr(name).split())[:100]
+    return f"unknown {kind} {told}; valid: {', '.join(names) or '(none)'}{suggestion(name, names)}"
 
 
 def suggestion(name: object, valid: Iterable[str]) -> str:

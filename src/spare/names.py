@@ -34,7 +34,8 @@ def check_unique(kind: str, names: Iterable[str], owner: str) -> tuple[str, ...]
     """The names as a tuple; two alike are refused, naming them and their owner."""
     if isinstance(names, str):
         raise DefinitionError(f"{owner}: give a tuple of {kind} names, not one text: ({names!r},)")
-    if not isinstance(names, Iterable) or isinstance(names, set | frozenset):  # a set has no order
+    single = getattr(names, "shape", None) == ()  # an array of one number
+    if single or not isinstance(names, Iterable) or isinstance(names, set | frozenset):  # a set has no order
         raise DefinitionError(f"{owner}: give a tuple of {kind} names, such as ('a', 'b'), got {names!r}")
     names = tuple(names)
     for position, name in enumerate(names):

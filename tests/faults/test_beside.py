@@ -158,6 +158,7 @@ BROKEN = {
     "\n\ndomain = undefined\n": "line 3: NameError: name 'undefined' is not defined",
     "import sys\nsys.exit(0)\n": "line 2: SystemExit: 0",
     "raise SystemExit\n": "line 1: SystemExit",
+    "import os\nos._exit(0)\n": "line 2: SystemExit: 0",
     "import nothing_like_this\n": "line 1: ModuleNotFoundError: No module named 'nothing_like_this'",
     "def f(:\n": "line 1: SyntaxError: invalid syntax",
     "raise BaseException('\\x1b[2J two\\nlines')\n": "line 1: BaseException: \\x1b[2J two\\nlines",
@@ -175,3 +176,31 @@ def test_domain_with_an_error_of_its_own(tmp_path: pathlib.Path, code: str) -> N
     text = one_sentence(run("fit", "d.parquet", "--domain", "world:domain", folder=tmp_path))
     assert f"--domain 'world:domain': an error in {tmp_path / 'world.py'}, {BROKEN[code]}" in text
     assert os.path.exists(tmp_path / "model.spare") is False
+
+
+LATE = """
+import sys
+import spare
+from spare.lab.worlds.queue import domain as queue
+
+made = []
+
+def behind(o, p):
+    if made:
+        sys.exit(0)
+    return queue.reference("behind").relation.key(o, p)
+
+references = [spare.Reference.closest("behind", behind), *queue.references[1:]]
+domain = spare.Domain("queue", properties=queue.properties, references=references, actions=queue.actions)
+made.append(domain)
+"""
+
+
+def test_domain_whose_formula_ends_the_program(tmp_path: pathlib.Path) -> None:
+    """A formula that calls `sys.exit(0)` in the middle of a command is an error of the formula's, not a success."""
+    (tmp_path / "world.py").write_text(LATE)
+    toy.generate(5, seed=0).save(tmp_path / "d.parquet")
+    toy.true_model().save(tmp_path / "m.spare")
+    text = one_sentence(run("predict", "m.spare", "d.parquet", "--domain", "world:domain", folder=tmp_path))
+    assert "reference 'behind': its formula fails" in text
+    assert "it ends the program (SystemExit: 0)" in text

@@ -657,3 +657,11 @@ def test_digits_of_a_single_transition():
     assert built.actions[0].parameters == (1700000000.7,)
     again = spare.Experience.from_table(domain, built.to_table("dict"))
     assert again.actions[0].parameters == (1700000000.7,)
+
+
+def test_dates_as_parameters() -> None:
+    """In flat arrays they are the same seconds as in a table, and the metadata say so too."""
+    parts = {"values": [[0.0, 0.1]] * 3, "next_values": [[0.0, 0.2]] * 3, "offsets": range(4), "action": [0] * 3}
+    data = spare.Experience.from_arrays(clock(), **parts, objects=[[0]] * 3, parameters=TIMES)
+    np.testing.assert_array_equal(data.parameters[:, 0], SECONDS)
+    assert data.metadata["times"] == {"until": "seconds since 1970-01-01T00:00:00Z"}

@@ -297,3 +297,39 @@ def test_large_states_stay_readable(tmp_path: pathlib.Path, monkeypatch: pytest.
     assert len(parts) > 3
     assert spare.concatenate(parts).fingerprint == data.fingerprint
     assert np.array_equal(spare.Experience.load(tmp_path / "a.parquet").values, data.values)
+
+
+def wide(values: np.ndarray, **info: Any) -> spare.Experience:
+    """Two objects per transition, all with these values of the one property."""
+    domain = spare.Domain(
+        "wide",
+        properties=[spare.Property("x", resolution=1.0)],
+        references=[],
+        actions=[spare.Action("go", objects=("who",))],
+    )
+    n, column = len(values) // 2, values[:, None]
+    parts = {"offsets": np.arange(0, 2 * n + 1, 2), "action": np.zeros(n, int), "objects": np.zeros((n, 1), int)}
+    return spare.Experience.from_arrays(domain, values=column, next_values=column, **parts, info=info)
+
+
+def test_data_that_pack_too_well(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What we write, we read: data that would unfold to more than a hundred times their file are written unpacked."""
+    monkeypatch.setattr(parquet, "UNFOLDED", 20_000)
+    rooms = [f"{k:06d}" + "room" * 100 for k in range(20_000)]
+    for data in (
+        wide(np.zeros(40_000)),
+        wide(np.arange(40_000.0), room=rooms),
+        wide(np.zeros(24), note=["x" * 5000] * 12),
+    ):
+        data.save(path)
+        assert spare.Experience.load(path, data.domain) == data
+
+
+def test_texts_that_no_file_keeps(path: pathlib.Path) -> None:
+    """Refused on the way in or by `save`, not by `load`: half characters, a NUL at the end, endless texts, no texts."""
+    for one in ("a\0", "a\ud800", None, {}, 10**400):
+        refuses(lambda one=one: wide(np.zeros(4), note=np.array(["a", one], object)), "info 'note', entry 1")
+    wide(np.zeros(4)).save(path)
+    before = path.read_bytes()
+    refuses(lambda: wide(np.zeros(4), note=["x" * 20_000_000] * 2).save(path), "keep long texts elsewhere")
+    assert path.read_bytes() == before

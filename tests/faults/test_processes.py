@@ -104,6 +104,19 @@ def test_everything_is_copied() -> None:
     assert len({made_here(), made_here(), made_here().with_resolutions({"x": 0.5})}) == 2
 
 
+def test_views_of_an_experience_are_sent_with_it() -> None:
+    """`experience.states`, `next_states` and `actions` are pickled and copied like the experience they belong to."""
+    data = things()["experience"]
+    for view in (data.states, data.next_states, data.actions):
+        for again in (
+            pickle.loads(pickle.dumps(view)),
+            copy.deepcopy(view),
+            cloudpickle.loads(cloudpickle.dumps(view)),
+        ):
+            assert list(again[:3]) == list(view[:3])
+            assert len(again) == len(view)
+
+
 def score(model: Any, data: Any) -> tuple[Any, Any, np.ndarray]:
     """What a worker does with what it is sent."""
     return model, data, model.log_prob(data)

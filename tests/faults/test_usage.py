@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import datetime
 import math
 import pathlib
 import zipfile
@@ -20,6 +21,7 @@ import pytest
 
 import spare
 from spare.lab.worlds import queue as toy
+from spare.learning.mixing import Mixing
 from spare.testing import check_domain, check_model
 from tests.faults.helpers import one_sentence, refuses, run
 
@@ -181,7 +183,10 @@ def test_settings_of_another_kind() -> None:
         ("cache: expected", {"cache": "run"}),
     ):
         refuses(lambda given=given: api.fit(toy.domain, DATA, **{"seed": 0, **given}), message)
-    refuses(lambda: spare.evaluate(MODEL, DATA, seed=0, draws=0), "draws must be a whole number of at least 2")
+    for draws in (0, 10**400):
+        refuses(
+            lambda n=draws: spare.evaluate(MODEL, DATA, seed=0, draws=n), "draws must be a whole number of at least 2"
+        )
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -521,6 +526,143 @@ def test_frames_whose_formulas_give_something_else() -> None:
         refuses(lambda frame=frame: framed(**places, **frame), message)
 
 
+# -- odd values -------------------------------------------------------------------------------------------------------
+
+HUGE = 10**400
+
+
+def test_transitions_chosen_in_odd_ways() -> None:
+    """A step of 0, a text in a slice, True, masked numbers: refused; beyond the last transition is an IndexError."""
+    data: Any = DATA
+    for slices in (slice(None, None, 0), slice(None, "a"), slice(1.5)):
+        for sequence in (data, data.states, data.actions):
+            refuses(lambda s=slices, q=sequence: q[s], "12 transitions: .*slice")
+    for index in (True, np.bool_(True), np.ma.array([1, 2], mask=[False, True])):
+        refuses(lambda index=index: data[index], "choose by a number")
+    with pytest.raises(IndexError):
+        _ = DATA.states[HUGE]
+
+
+def test_numbers_that_no_float_comes_near() -> None:
+    """10**400 as a value, parameter, weight, resolution, period, setting or variance: refused like infinity."""
+    values = DATA.values.astype(object)
+    values[3, 1] = HUGE
+    columns = {name: getattr(DATA, name) for name in ("next_values", "offsets", "action", "objects", "parameters")}
+    message = "object 3, property 'y': inf"
+    refuses(lambda: spare.Experience.from_arrays(toy.domain, values=values, **columns), message)
+    kept = spare.Experience.from_arrays(toy.domain, values=values, **columns, drop_invalid=True)
+    assert kept.dropped == 1
+    refuses(lambda: MODEL.predict(spare.State(STATE.ids, values[: len(STATE)].tolist()), CALL), message)
+    far = spare.ActionCall(CALL.action, CALL.objects, (HUGE,))
+    refuses(lambda: MODEL.predict(STATE, far), "parameter 'd'.*must be finite")
+    assert spare.Builder(toy.domain, drop_invalid=True).add(STATE, far, AFTER).dropped == 1
+    refuses(lambda: spare.Builder(toy.domain).add(STATE, CALL, AFTER, weight=HUGE), "weight 1000.*finite")
+    for call in (
+        lambda: spare.Property("x", resolution=HUGE),
+        lambda: spare.Property("x", period=HUGE),
+        lambda: spare.Periodic(HUGE),
+        lambda: toy.domain.with_resolutions({"x": HUGE}),
+        lambda: spare.Training(learning_rate=HUGE),
+        lambda: api.Model(toy.domain, [], HUGE),
+    ):
+        refuses(call)
+
+
+def test_dates_given_to_an_action() -> None:
+    """A date or a duration as an action's parameter is the seconds that data have for it, of whatever library it is."""
+    noon = datetime.datetime(2024, 3, 1, 12, tzinfo=datetime.UTC)
+    for one in (noon, noon.replace(tzinfo=None), np.datetime64("2024-03-01T12:00:00"), pd.Timestamp(noon)):
+        assert api.ActionCall("usher", CALL.objects, (one,)).parameters == (1709294400.0,)
+    refuses(lambda: MODEL.predict(STATE, api.ActionCall("usher", CALL.objects, (np.datetime64("NaT"),))), "finite")
+    for one in (np.timedelta64(1500, "ms"), datetime.timedelta(seconds=1.5)):
+        assert api.ActionCall("usher", CALL.objects, (one,)).parameters == (1.5,)
+    refuses(lambda: MODEL.predict(STATE, api.ActionCall("usher", (np.array([1, 2]),), (0.1,))), "neither text nor")
+
+
+def test_things_in_place_of_arrays() -> None:
+    """None, a path, a date, a dictionary for an array, a list for a cell, an array of no axes for a tuple: refused."""
+    columns = {name: getattr(DATA, name) for name in ("next_values", "offsets", "action", "objects", "parameters")}
+    for given in (None, pathlib.Path("a"), {}, object(), STATE):
+        refuses(
+            lambda g=given: spare.Experience.from_arrays(toy.domain, values=g, **columns), "values: expected an array"
+        )
+        refuses(lambda g=given: MODEL.predict(api.State(STATE.ids, g), CALL), "state: expected an array")
+    cells = DATA.values.astype(object)
+    cells[0, 0] = [1, 2]
+    refuses(
+        lambda: spare.Experience.from_arrays(toy.domain, values=cells, **columns), r"row 0: \[1, 2\] is not a number"
+    )
+    three: Any = np.array(3)
+    for call in (
+        lambda: spare.State(three, STATE.values),
+        lambda: spare.ActionCall("usher", three),
+        lambda: spare.Action("go", three),
+        lambda: api.Model(toy.domain, three, np.ones(2)),
+        lambda: spare.concatenate(three),
+        lambda: api.Experience.to_table(DATA, np.array(["a", "b"])),
+        lambda: toy.domain.property(api.Experience.to_table(DATA)["x"]),
+        lambda: MODEL.warnings(FRAME),
+        lambda: MODEL.familiar(None),
+    ):
+        refuses(call)
+
+
+def test_flags_that_are_neither_true_nor_false() -> None:
+    """The text 'no', None, 1 where True or False belongs: refused, not taken for true; NumPy's Booleans are fine."""
+    for given in ("no", None, 1, [False]):
+        for call in (
+            lambda g=given: api.Builder(toy.domain, drop_invalid=g),
+            lambda g=given: api.Experience.from_table(toy.domain, FRAME, drop_invalid=g),
+            lambda g=given: api.Property("x", static=g),
+            lambda g=given: api.Property("x", input=g),
+        ):
+            refuses(call, "must be True or False")
+    odd = [spare.Property("x"), api.Property("size", static=np.bool_(True))]
+    assert spare.Domain("w", properties=odd, references=[], actions=[spare.Action("go", ("who",))]).dynamic == (0,)
+
+
+def test_info_of_odd_names_and_kinds() -> None:
+    """Info called as an argument of `add` comes back through a builder; info that is no dictionary is refused."""
+    named = spare.Transition(STATE, CALL, AFTER, 1.0, {"weight": 3, "state": "a"})
+    assert spare.Builder(toy.domain).extend([named]).build()[0].info == {"weight": 3, "state": "a"}
+    wrong: Any = 5
+    refuses(lambda: spare.Builder(toy.domain).extend([spare.Transition(STATE, CALL, AFTER, 1.0, wrong)]), "dictionary")
+
+
+def test_settings_of_several_rules() -> None:
+    """A Mixing checks what it is given, as presets do."""
+    for given in ({"kappa": "a"}, {"clustering": 3}, {"epsilon": math.nan}, {"restart": "no"}):
+        refuses(lambda given=given: Mixing(2, **api_dict(given)), f"Mixing: {next(iter(given))} must be")
+
+
+def api_dict(given: dict[str, Any]) -> Any:
+    """For the type checker."""
+    return given
+
+
+class _Late:
+    """A formula that does well until it is told not to."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.now = error, False
+
+    def __call__(self, o: Any, p: Any) -> Any:
+        if self.now:
+            raise self.error
+        return o.x < p.x
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), GeneratorExit(), OSError("boo"), ValueError("boo")], ids=repr)
+def test_formulas_that_raise(error: BaseException) -> None:
+    """An error of the formula's, also one that would end the program, when the domain is made and when it is used."""
+    late = _Late(error)
+    domain = world(late)
+    late.now = True
+    refuses(lambda: world(late), "reference 'near': its formula fails.*" + ("ends the program|boo"))
+    view = domain.view(None, jnp.zeros((3, 2)), jnp.ones(3, bool), None)
+    refuses(lambda: domain.reference("near").relation.pick(view, (jnp.int32(0),)), "formula.* fails: ")
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -570,11 +712,17 @@ def test_commands_that_are_given_something_else(files: dict[str, pathlib.Path]) 
         (("fit", data, "--seed", -1), "seed must be a whole number"),
         (("fit", data, "--threads", 0), "--threads must be a whole number"),
         (("fit", data, "--rules", "two"), "give a number, or auto"),
+        (("fit", data, "--rules", "²"), "give a number, or auto"),
+        (("fit", data, "--rules", "9" * 5000), "give a number, or auto"),
+        (("fit", data, "--out", "x" * 300), "choose another name"),
+        (("render", ""), "this is a folder"),
+        (("inspect", "/proc/self/mem"), "cannot be read"),
         (("fit", data, "--max-references", -1), "max_references must be 0 or more"),
         (("cluster", data, "--seed", -1), "seed must be a whole number"),
         (("fit", data, "--domain", "qeue"), "did you mean 'queue'"),
         (("predict", model, data, "--index", 99), "transitions 0 to 11"),
         (("demo", "--samples", 0, "--out", "demo"), "samples must be a whole number"),
+        (("generate", "push", "--samples", "9" * 400, "--out", "p.parquet"), "samples must be at most"),
         (("bench", "em", "--seed", -1), "seed must be a whole number"),
     ):
         assert message in one_sentence(run(*line, folder=folder)), line

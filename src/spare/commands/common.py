@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pathlib
 import sys
+import threading
 import traceback
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from spare.commands.interrupts import leaving
 from spare.names import shown
@@ -65,9 +68,10 @@ def _imported(text: str, module: str, attribute: str) -> object:
         # processes of joblib are given the same places in the same order.
         sys.path.append(os.getcwd())
     try:
-        home = importlib.import_module(module)
-        if hasattr(home, attribute):
-            return getattr(home, attribute)
+        with _no_way_out():
+            home = importlib.import_module(module)
+            if hasattr(home, attribute):
+                return getattr(home, attribute)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too: a module that ends the program is no domain
@@ -77,6 +81,24 @@ def _imported(text: str, module: str, attribute: str) -> object:
         where = f"cannot import {module!r}" if place is None else f"an error in {place[0]}, line {place[1]}"
         raise UsageError(f"--domain {text!r}: {where}: {what}") from error
     raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}")
+
+
+@contextlib.contextmanager
+def _no_way_out() -> Iterator[None]:
+    """In the block `os._exit` raises, as `sys.exit` does: a command that is ended by it would look like one that
+    worked. Other threads, such as the one that hears of Ctrl-C, and forked processes end as they want."""
+    leave, process = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process or threading.current_thread() is not threading.main_thread():
+            leave(status)
+        raise SystemExit(status)
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def _place_in_theirs(error: BaseException) -> tuple[str, int] | None:
@@ -119,6 +141,15 @@ def check_target(path: pathlib.Path) -> None:
     """Refuse, before hours of work, a file name that could not be written in the end."""
     from spare.errors import FileError
 
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        raise FileError(f"{path}: the folder {path.parent} does not exist; create it first") from None
+    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL in it
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{shown(path, 200)}: cannot be written: {reason}; choose another name") from error
     if path.is_dir():
         raise FileError(f"{path}: this is a folder; give the name of a file")
     if not path.parent.is_dir():

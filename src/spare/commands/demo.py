@@ -35,7 +35,7 @@ class Demo:
 
     def run(self) -> int:
         """Do it, step by step, saying what happens; the last line is the report's path."""
-        check_whole("samples", self.samples, 10)
+        check_whole("samples", self.samples, 10, 10**7)
         check_seed(self.seed)
         remember_programs()
         from spare.lab.worlds import push

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -14,6 +15,7 @@ from spare.arguments import check_seed, check_whole
 from spare.commands.common import check_target, in_words, load_data, remember_programs
 from spare.commands.interrupts import again, ending_soon
 from spare.commands.live import ManyView, SearchView
+from spare.names import shown
 
 if TYPE_CHECKING:
     from spare.data.experience import Experience
@@ -98,8 +100,8 @@ class Fit:
 
         if self.rules == "auto":
             return "auto"
-        if not self.rules.lstrip("-").isdigit():
-            raise UsageError(f"--rules {self.rules}: give a number, or auto")
+        if not re.fullmatch("-?[0-9]{1,9}", self.rules):
+            raise UsageError(f"--rules {shown(self.rules, 60)}: give a number, or auto")
         return int(self.rules)
 
     def _identity(self, data: Experience) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,10 +36,13 @@ def inspect(path: pathlib.Path) -> dict[str, Any]:
     from spare.io.atomic import open_regular
     from spare.io.guess import looks_like
 
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike Path.is_dir, false for a name that is too long
         return _run_folder(path)
     with open_regular(path) as file:
-        head, size = file.read(4096), file.seek(0, 2)
+        try:
+            head, size = file.read(4096), file.seek(0, 2)
+        except OSError as error:
+            raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
     if head[:4] == b"PAR1":
         return _experience(path, size)
     if len(head) > 8 and head[8:9] == b"{":

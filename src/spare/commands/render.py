@@ -35,9 +35,9 @@ class Render:
         from spare.lab.report.html import Page
         from spare.lab.report.learned import scenes_section
 
+        data = load_data(self.data, self.domain)
         out = self.out or self.data.with_name(f"{self.data.stem}-{'gallery' if self.gallery else self.index}.html")
         check_target(out)
-        data = load_data(self.data, self.domain)
         if not drawable(data.domain):
             raise UsageError(f"{self.data}: cannot be drawn: objects of {data.domain.name!r} have no x and y")
         chosen = representative(data, 6) if self.gallery else list(numbers("index", self.index, int))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from spare.arguments import check_kind, described, is_real
+from spare.arguments import check_flag, check_kind, described, is_finite, is_real
 from spare.data.cells import as_array
 from spare.data.checks import check_call, check_id, check_state
 from spare.data.experience import Experience
@@ -16,6 +16,7 @@ from spare.data.intake import differing_ids, static_moved
 from spare.data.state import ActionCall, State, Transition
 from spare.errors import DataError, UsageError
 from spare.language.domain import Domain, expect_domain
+from spare.names import shown
 
 
 class Builder:
@@ -27,7 +28,7 @@ class Builder:
     def __init__(self, domain: Domain, *, drop_invalid: bool = False) -> None:
         self.domain = expect_domain(domain)
         self.dropped = 0
-        self._drop = drop_invalid
+        self._drop = check_flag("drop_invalid", drop_invalid)
         self._rows: list[tuple[Transition, int, list[int]]] = []
 
     def __len__(self) -> int:
@@ -35,14 +36,21 @@ class Builder:
 
     def add(self, state: State, action: ActionCall, next_state: State, *, weight: float = 1.0, **info: Any) -> Builder:
         """Add one transition; keyword arguments are carried along as `info`, the same ones every time."""
+        return self._add(Transition(state, action, next_state, weight, info))
+
+    def _add(self, new: Transition) -> Builder:
+        state, action, next_state, weight, info = new.state, new.action, new.next_state, new.weight, new.info
         i = len(self._rows) + self.dropped
         for what, one in (("state", state), ("next state", next_state)):
             advice = "make one with spare.State(ids, values); the order is add(state, action, next_state)"
             check_kind(f"transition {i}, {what}", one, State, advice, DataError)
         advice = "write it as spare.ActionCall('push', ('a',), (0.1,))"
         check_kind(f"transition {i}, action", action, ActionCall, advice, DataError)
-        if not is_real(weight):
-            raise DataError(f"transition {i}: weight {weight!r} must be a number")
+        if not is_real(weight) or not is_finite(weight) or weight < 0:
+            told = shown(repr(weight), 80)
+            raise DataError(f"transition {i}: weight {told} must be a number, finite and not negative")
+        if not isinstance(info, Mapping):
+            raise DataError(f"transition {i}: info: expected a dictionary, got {described(info)}")
         if self._drop and not _is_finite(state, action, next_state):
             self.dropped += 1
             return self
@@ -54,8 +62,6 @@ class Builder:
         check_state(self.domain, next_state, f"transition {i}, next state")
         if set(state.ids) != set(next_state.ids):
             raise DataError(differing_ids(i, state.ids, next_state.ids))
-        if not (np.isfinite(weight) and weight >= 0):
-            raise DataError(f"transition {i}: weight {weight} must be finite and not negative")
         template, objects = check_call(self.domain, state, action, f"transition {i}, action")
         if self._rows and set(info) != set(self._rows[0][0].info):
             raise DataError(f"transition {i}: info {sorted(info)} differs from the first's")
@@ -63,7 +69,7 @@ class Builder:
         matched = State(state.ids, next_state.values[order].copy())
         held = State(state.ids, state.values.copy())
         self._check_static(i, held, matched)
-        self._rows.append((Transition(held, action, matched, weight, info), template, objects))
+        self._rows.append((Transition(held, action, matched, float(weight), info), template, objects))
         return self
 
     def _check_static(self, i: int, before: State, after: State) -> None:
@@ -84,7 +90,7 @@ class Builder:
             raise UsageError(f"extend: expected a list of transitions, got {described(transitions)}") from error
         for one in many:
             check_kind("extend", one, Transition, "make one with spare.Transition(state, action, next_state)")
-            self.add(one.state, one.action, one.next_state, weight=one.weight, **one.info)
+            self._add(one)
         return self
 
     def build(self, **metadata: Any) -> Experience:
@@ -116,6 +122,6 @@ class Builder:
 
 
 def _is_finite(state: State, action: ActionCall, next_state: State) -> bool:
-    numbers = [one for one in action.parameters if is_real(one)]  # what is no number is refused later
+    numbers = [one if is_finite(one) else np.inf for one in action.parameters if is_real(one)]  # others: refused later
     parts = (state.values, next_state.values, np.asarray(numbers, np.float64))
     return all(bool(np.isfinite(part).all()) for part in parts)

@@ -10,10 +10,12 @@ Of a date today, 64-bit numbers keep a quarter of a microsecond.
 from __future__ import annotations
 
 import datetime
+import fractions
 from typing import Any
 
 import numpy as np
 
+from spare.arguments import described
 from spare.data.precision import bounded
 from spare.errors import DataError
 from spare.names import shown
@@ -56,7 +58,7 @@ def none_missing(array: np.ndarray) -> np.ndarray:
 def whole_array(given: Any, what: str) -> np.ndarray:
     """The same where nothing may be missing: ids, offsets, indices."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        row = int(np.argwhere(np.ma.getmaskarray(given))[0][0])
+        row = int(np.argmax(np.ma.getmaskarray(given)))
         raise DataError(f"{what}: entry {row} is masked; none may be missing here")
     return as_array(given, what)
 
@@ -68,6 +70,8 @@ def numbers(given: Any, what: str) -> tuple[np.ndarray, tuple[int, ...]]:
     """
     array = as_array(given, what)
     kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "O" and not array.ndim:
+        raise DataError(f"{what}: expected an array of numbers, got {described(given)}")
     if kind in "fiub":
         narrow = size <= (4 if kind == "f" else 2)
         with np.errstate(over="ignore"):
@@ -91,6 +95,7 @@ def _of_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[int, ..
             dates.append(k)
             cells = _instants(cells, what)
         cells = [_duration(one) if isinstance(one, datetime.timedelta | np.timedelta64) else one for one in cells]
+        cells = [_within_floats(one) for one in cells]
         try:
             found.append(np.array(cells, object).astype(np.float64).reshape(column.shape))
         except (TypeError, ValueError) as error:
@@ -103,9 +108,21 @@ def _of_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[int, ..
     return bounded(result), tuple(dates)
 
 
-def _is_number(value: Any) -> bool:
+def _within_floats(one: Any) -> Any:
+    """The same; infinite, and so refused, if it is a whole number or a fraction that no 64-bit number comes near."""
+    if not isinstance(one, int | fractions.Fraction):
+        return one
     try:
-        np.array([value], object).astype(np.float64)
+        return float(one)
+    except OverflowError:
+        return np.inf if one > 0 else -np.inf
+
+
+def _is_number(value: Any) -> bool:
+    cell = np.empty(1, object)
+    cell[0] = value  # a list is one cell too
+    try:
+        cell.astype(np.float64)
     except (TypeError, ValueError):
         return False
     return True

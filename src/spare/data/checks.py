@@ -10,6 +10,7 @@ from spare.arguments import check_kind, is_real
 from spare.data.state import ActionCall, ObjectId, State
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
+from spare.names import shown
 
 LARGEST_ID = 256
 
@@ -18,13 +19,13 @@ def check_id(one: Any, where: int | str) -> ObjectId:
     """One object id: a whole number, or short printable text; `where` is a transition's number, or says more."""
     place = where if isinstance(where, str) else f"transition {where}"
     if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
-        raise DataError(f"{place}: object id {one!r} is neither text nor a whole number")
+        raise DataError(f"{place}: object id {shown(repr(one), 80)} is neither text nor a whole number")
     if isinstance(one, str):
         if not one or len(one) > LARGEST_ID or not one.isprintable():
             raise DataError(f"{place}: object id {one[:300]!r} must be 1 to {LARGEST_ID} printable characters")
         return one
     if not -(2**63) <= int(one) < 2**63:
-        raise DataError(f"{place}: object id {one} does not fit in 64 bits")
+        raise DataError(f"{place}: object id {shown(one, 80)} does not fit in 64 bits")
     return int(one)
 
 
@@ -67,11 +68,17 @@ def check_call(domain: Domain, state: State, call: ActionCall, what: str = "acti
             f"({', '.join(template.parameters)}), got {len(call.parameters)}"
         )
     for name, value in zip(template.parameters, call.parameters, strict=True):
-        if not is_real(value) and getattr(value, "shape", None) != ():  # an array of one number is one
-            raise DataError(f"{what} {call.action!r}, parameter {name!r}: {value!r} is not a number")
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        if not is_real(value) and not (getattr(value, "shape", None) == () and kind in "fiu"):  # one number is one
+            raise DataError(f"{what} {call.action!r}, parameter {name!r}: {shown(repr(value), 80)} is not a number")
         if not abs(value) <= float(np.finfo(np.float32).max):
-            raise DataError(f"{what} {call.action!r}, parameter {name!r}: {value}; values must be finite")
+            raise DataError(
+                f"{what} {call.action!r}, parameter {name!r}: {shown(value, 80)}; values must be finite, and at most "
+                "3.4e38"
+            )
     for role, one in zip(template.objects, call.objects, strict=True):
+        given: Any = one
+        check_id(given.item() if getattr(given, "shape", None) == () else given, f"{what} {call.action!r}, {role}")
         if one not in state.ids:
             raise DataError(f"{what} {call.action!r}: its {role} {one!r} is not in the state ({list(state.ids)[:8]})")
     return domain.action_index(call.action), [state.ids.index(one) for one in call.objects]

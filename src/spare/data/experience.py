@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from spare.arguments import check_seed, described, is_real, is_whole
+from spare.arguments import check_flag, check_seed, described, is_real, is_whole
 from spare.content import ByContent
 from spare.data import intake
 from spare.data.columns import Columns, owners
@@ -31,22 +31,31 @@ Item = TypeVar("Item")
 
 
 class _View(Sequence[Item]):
-    """A sequence read from an experience one item at a time."""
+    """A sequence read from an experience one item at a time; it travels to other processes with the experience."""
 
-    def __init__(self, length: int, read: Callable[[int], Item]) -> None:
-        self._length, self._read = length, read
+    def __init__(self, owner: Experience, read: Callable[[Experience, int], Item]) -> None:
+        self._owner, self._read = owner, read
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._owner)
 
     def __getitem__(self, index: Any) -> Any:
+        length = len(self)
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._length))]
+            return [self[i] for i in range(*_bounds(index, length))]
         if not is_whole(index):
             raise UsageError(f"give the number of a transition, or a slice of them, got {described(index)}")
-        if not -self._length <= index < self._length:
-            raise IndexError(f"transition {index} of {self._length}")
-        return self._read(int(index) % self._length)
+        if not -length <= index < length:
+            raise IndexError(f"transition {described(index)} of {length}")
+        return self._read(self._owner, int(index) % length)
+
+
+def _bounds(index: slice, length: int) -> tuple[int, int, int]:
+    """Start, stop and step of a slice of so many transitions."""
+    try:
+        return index.indices(length)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"there are {length} transitions: {error}; write a slice such as [10:20] or [::2]") from error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -123,18 +132,23 @@ class Experience(ByContent):
         become seconds, which `metadata["times"]` says.
         """
         expect_domain(domain)
+        check_flag("drop_invalid", drop_invalid)
+        if precise is not None:
+            check_flag("precise", precise)
         offsets = intake.check_offsets(offsets)
         total, n = int(offsets[-1]), len(offsets) - 1
         values, times = intake.check_matrix(values, "values", total, domain)
         next_values, later = intake.check_matrix(next_values, "next_values", total, domain)
-        if times | later:
-            metadata = {"times": times | later, **(metadata or {})}
         ids = intake.check_ids(ids, offsets)
         if next_ids is not None:
             next_values = next_values[intake.match_rows(ids, next_ids, offsets)]
         action = intake.check_actions(domain, action, n)
-        given = Numbers(values, next_values, intake.check_parameters(domain, parameters, action), action)
+        parameters, given_as_dates = intake.check_parameters(domain, parameters, action)
+        given = Numbers(values, next_values, parameters, action)
         values, next_values, parameters, _ = intake.in_one_precision(domain, given, precise)
+        metadata = intake.check_metadata({} if metadata is None else metadata)
+        if times := times | later | given_as_dates:
+            metadata = {"times": times, **metadata}
         columns = Columns(
             values,
             nearest_images(domain.properties, values, next_values),
@@ -144,8 +158,8 @@ class Experience(ByContent):
             intake.check_objects(domain, objects, action, offsets),
             parameters,
             intake.check_weights(weights, n),
-            intake.check_info(info or {}, n),
-            intake.check_metadata(metadata or {}),
+            intake.check_info({} if info is None else info, n),
+            metadata,
             dropped=0,
         )
         return cls(domain, *intake.check_finite(domain, columns, drop_invalid))
@@ -182,6 +196,7 @@ class Experience(ByContent):
     def _read(
         cls, path: str | os.PathLike[str], domain: Domain | None, drop_invalid: bool, whole: bool
     ) -> Iterator[Experience]:
+        check_flag("drop_invalid", drop_invalid)
         known = None if domain is None else expect_domain(domain)
         for found, arrays in read_file(path, known, whole=whole):
             with errors_of(path):
@@ -231,8 +246,12 @@ class Experience(ByContent):
     @overload
     def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Experience: ...
     def __getitem__(self, index: Any) -> Transition | Experience:
-        if isinstance(index, int | np.integer):
+        if is_whole(index):
             return self._transition(int(index))
+        if isinstance(index, slice):
+            _bounds(index, len(self))
+        if isinstance(index, bool | np.bool_) or (isinstance(index, np.ma.MaskedArray) and np.ma.is_masked(index)):
+            raise UsageError(self._how_to_choose(index))
         try:
             rows = np.arange(len(self))[index]
         except IndexError as error:
@@ -260,31 +279,20 @@ class Experience(ByContent):
     def _info_of(self, i: int) -> dict[str, Any]:
         return {name: column[i].item() for name, column in self.info.items()}
 
-    def _state(self, i: int, values: np.ndarray) -> State:
-        rows = slice(self.offsets[i], self.offsets[i + 1])
-        return State(tuple(self.ids[rows].tolist()), values[rows])
-
     @property
     def states(self) -> Sequence[State]:
         """s, one per transition."""
-        return _View(len(self), lambda i: self._state(i, self.values))
+        return _View(self, _state_of)
 
     @property
     def next_states(self) -> Sequence[State]:
         """s', one per transition, with the objects in the order of s."""
-        return _View(len(self), lambda i: self._state(i, self.next_values))
+        return _View(self, _next_state_of)
 
     @property
     def actions(self) -> Sequence[ActionCall]:
         """a, one per transition."""
-
-        def read(i: int) -> ActionCall:
-            template = self.domain.actions[self.action[i]]
-            chosen = self.objects[i, : len(template.objects)] + self.offsets[i]
-            parameters = self.parameters[i, : len(template.parameters)]
-            return ActionCall(template.name, tuple(self.ids[chosen].tolist()), tuple(parameters.tolist()))
-
-        return _View(len(self), read)
+        return _View(self, _action_of)
 
     def shuffle(self, seed: int) -> Experience:
         """The same transitions in an order drawn from `seed`."""
@@ -351,6 +359,26 @@ class Experience(ByContent):
         return f"Experience({self.domain.name!r}: {len(self)} transitions, {objects})"
 
 
+def _state_of(experience: Experience, i: int) -> State:
+    return _at(experience, i, experience.values)
+
+
+def _next_state_of(experience: Experience, i: int) -> State:
+    return _at(experience, i, experience.next_values)
+
+
+def _at(experience: Experience, i: int, values: np.ndarray) -> State:
+    rows = slice(experience.offsets[i], experience.offsets[i + 1])
+    return State(tuple(experience.ids[rows].tolist()), values[rows])
+
+
+def _action_of(experience: Experience, i: int) -> ActionCall:
+    template = experience.domain.actions[experience.action[i]]
+    chosen = experience.objects[i, : len(template.objects)] + experience.offsets[i]
+    parameters = experience.parameters[i, : len(template.parameters)]
+    return ActionCall(template.name, tuple(experience.ids[chosen].tolist()), tuple(parameters.tolist()))
+
+
 def _read_only(column: np.ndarray) -> np.ndarray:
     """A view that cannot be written to; the array itself may be the caller's."""
     found = column.view()
@@ -379,7 +407,7 @@ def expect_experience(given: Any, what: str = "experience") -> Experience:
 
 def concatenate(parts: Iterable[Experience]) -> Experience:
     """All transitions of all parts, in order. Info and metadata survive where every part has them (alike)."""
-    if isinstance(parts, Experience) or not isinstance(parts, Iterable):
+    if isinstance(parts, Experience) or not isinstance(parts, Iterable) or getattr(parts, "shape", None) == ():
         raise UsageError(f"concatenate: expected several experiences, got {described(parts)}; give a list")
     parts = [expect_experience(part) for part in parts]
     if not parts:

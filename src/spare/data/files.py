@@ -31,7 +31,7 @@ LARGEST_TEXTS = 128 << 20
 def write_file(path: str | os.PathLike[str], domain: Domain, columns: Columns) -> None:
     """Write one file, whole or not at all."""
     header = {"fingerprint": domain.fingerprint, "domain": domain.schema(), "metadata": dict(columns.metadata)}
-    parquet.write(path, (parquet.sealed(to_arrow(domain, part), header) for part in _row_groups(columns)))
+    parquet.write(path, lambda: (parquet.sealed(to_arrow(domain, part), header) for part in _row_groups(columns)))
 
 
 def _row_groups(columns: Columns) -> Iterator[Columns]:
@@ -107,7 +107,8 @@ def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
         "weight": pa.array(columns.weights, pa.float64()),
     }
     for name, column in columns.info.items():
-        cells[f"info.{name}"] = pa.array(column.tolist() if column.dtype.kind == "U" else column)
+        given = column.tolist() if column.dtype.kind == "U" else column
+        cells[f"info.{name}"] = pa.array(_short(f"info.{name}", given) if isinstance(given, list) else given)
     return pa.table(cells)
 
 
@@ -199,15 +200,15 @@ def _info(name: str, column: pa.ChunkedArray) -> np.ndarray:
         raise FileError(f"column {name!r} holds empty cells")
     kind = column.type
     if pa.types.is_string(kind):
-        return _texts(name, column.to_pylist())
+        return np.array(_short(name, column.to_pylist()), np.str_)
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise FileError(f"column {name!r} is {shown(str(kind)[:200])}, expected numbers or texts")
     return column.to_numpy()
 
 
-def _texts(name: str, texts: list[str]) -> np.ndarray:
-    """Texts as an array, if that stays small."""
+def _short(name: str, texts: list[str]) -> list[str]:
+    """The texts, if an array of them stays small."""
     longest = max(map(len, texts), default=0)
     if 4 * longest * len(texts) > LARGEST_TEXTS:
         raise FileError(f"column {name!r}: {len(texts)} texts of up to {longest} characters; keep long texts elsewhere")
-    return np.array(texts, np.str_)
+    return texts

@@ -16,6 +16,7 @@ from spare.data.precision import Numbers, needs_double
 from spare.data.state import ObjectId
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain
+from spare.names import shown
 
 
 def check_finite(domain: Domain, columns: Columns, drop: bool) -> Columns:
@@ -214,10 +215,10 @@ def check_objects(domain: Domain, objects: Any, action: np.ndarray, offsets: np.
     return result
 
 
-def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.ndarray:
-    """The parameters of each action, (n, parameters), 0 where a template has fewer."""
+def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> tuple[np.ndarray, dict[str, str]]:
+    """(the parameters of each action, (n, parameters), 0 where a template has fewer; which are counted from where)."""
     n = len(action)
-    array = np.zeros((n, 0), np.float32) if parameters is None else numbers(parameters, "parameters")[0]
+    array, dates = (np.zeros((n, 0), np.float32), ()) if parameters is None else numbers(parameters, "parameters")
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[0] != n:
@@ -233,12 +234,15 @@ def check_parameters(domain: Domain, parameters: Any, action: np.ndarray) -> np.
     for index, template in enumerate(domain.actions):
         rows, width = action == index, len(template.parameters)
         result[rows, :width] = array[rows, :width]
-    return result
+    named = [one.parameters[k] for one in domain.actions for k in dates if k < len(one.parameters)]
+    return result, dict.fromkeys(named, EPOCH)
 
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
     """n finite weights that are not negative, float64; 1 each when none are given."""
     array = np.ones(n) if weights is None else whole_array(weights, "weights")
+    if array.dtype.kind == "O":
+        array = numbers(array, "weights")[0] if array.ndim else array
     if array.shape != (n,) or array.dtype.kind not in "fiub":
         raise DataError(f"weights: expected {n} numbers, one per transition, got {array.dtype}{array.shape}")
     array = np.array(array, np.float64)
@@ -255,13 +259,28 @@ def check_info(info: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
         raise DataError(f"info: expected a dictionary of columns, got {described(info)}")
     result = {}
     for name, column in info.items():
-        array = whole_array(column, f"info {name!r}")
-        check_id(str(name), "info names are like ids")
+        check_id(name, "info names are like ids")
+        array = _info_column(whole_array(column, f"info {name!r}"), f"info {name!r}")
         if array.shape != (n,) or array.dtype.kind not in "fiubOU" or array.dtype == np.uint64:
             raise DataError(f"info {name!r}: expected {n} numbers or texts, got {array.dtype}{array.shape}")
         kind = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}.get(array.dtype.kind, np.str_)
         result[str(name)] = array.astype(kind)
     return result
+
+
+def _info_column(array: np.ndarray, what: str) -> np.ndarray:
+    """The column, if a file keeps each of its texts as it is; of Python objects, if all are texts or all numbers."""
+    if array.dtype.kind not in "OU" or not array.ndim:
+        return array
+    cells = array.tolist()
+    if array.dtype.kind == "O" and all(isinstance(one, int | float) for one in cells):
+        return np.array(cells)
+    for row, one in enumerate(cells):
+        if not isinstance(one, str):
+            raise DataError(f"{what}, entry {row}: {shown(repr(one), 80)}; give a column of texts or one of numbers")
+        if one.endswith("\0") or any("\ud800" <= c <= "\udfff" for c in one):
+            raise DataError(f"{what}, entry {row}: {shown(one, 80)!r} ends with a NUL or holds half a character")
+    return array
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from spare.data.precision import holds
 from spare.errors import DataError
 
 ObjectId = str | int
+TIMES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,6 +53,13 @@ class ActionCall:
             given = getattr(self, name)
             if type(given) is not tuple:
                 object.__setattr__(self, name, check_sequence(f"action {self.action!r}, {name}", given, one, DataError))
+        if any(isinstance(one, TIMES) for one in self.parameters):
+            object.__setattr__(self, "parameters", tuple(map(_seconds, self.parameters)))
+
+
+def _seconds(one: Any) -> Any:
+    """A date or a duration as the seconds that data have for it."""
+    return float(numbers(np.array([one], object), "parameters")[0][0]) if isinstance(one, TIMES) else one
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -236,6 +236,8 @@ def write_table(domain: Domain, columns: Columns, library: str) -> Any:
 
 
 def _converted(data: dict[str, np.ndarray], library: str) -> Any:
+    if not isinstance(library, str):
+        raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {described(library)}")
     if library == "dict":
         return data
     if library == "pyarrow":
@@ -254,6 +256,4 @@ def _converted(data: dict[str, np.ndarray], library: str) -> Any:
             f"to_table: {library} is not installed; pip install 'spare-models[tables]' brings it, or use "
             "library='pyarrow' or 'dict'"
         ) from error
-    if not isinstance(library, str):
-        raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {described(library)}")
     raise UsageError(f"to_table: {one_of('library', library, ('pandas', 'polars', 'pyarrow', 'dict'))}")

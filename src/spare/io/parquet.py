@@ -15,7 +15,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -52,23 +53,50 @@ def digest(header: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def write(path: str | os.PathLike[str], tables: Iterable[pa.Table]) -> None:
-    """Write tables of one schema as the row groups of a file, which appears under its name when it is whole."""
+def write(path: str | os.PathLike[str], tables: Callable[[], Iterable[pa.Table]]) -> None:
+    """Write tables of one schema as the row groups of a file, which appears under its name when it is whole.
+
+    What can be packed so well that a reader would take it for a trap is written as it is.
+    """
     with replacing(path) as target:
-        writer: pq.ParquetWriter | None = None
-        try:
-            for table in tables:
-                if writer is None:
-                    writer = pq.ParquetWriter(target, table.schema, compression="zstd", write_page_checksum=True)
-                writer.write_table(table)
-        except BaseException:
-            if writer is not None:
-                with contextlib.suppress(OSError):  # the first error is the one to report
-                    writer.close()
-            raise
-        if writer is None:
+        if not _write(target, tables(), pack=True):
             raise FileError(f"{path}: there are no transitions to write")
+        try:
+            _read_back(target)
+        except FileError:
+            _write(target, tables(), pack=False)
+            try:
+                _read_back(target)
+            except FileError as error:
+                reason = str(error).removeprefix(f"{target}: ")
+                raise FileError(f"{path}: not written, since it could not be read again: {reason}") from error
+
+
+def _write(target: pathlib.Path, tables: Iterable[pa.Table], *, pack: bool) -> bool:
+    """Whether there was anything to write."""
+    writer: pq.ParquetWriter | None = None
+    codec = "zstd" if pack else "none"
+    try:
+        for table in tables:
+            if writer is None:
+                writer = pq.ParquetWriter(
+                    target, table.schema, compression=codec, use_dictionary=pack, write_page_checksum=True
+                )
+            writer.write_table(table)
+    except BaseException:
+        if writer is not None:
+            with contextlib.suppress(OSError):  # the first error is the one to report
+                writer.close()
+        raise
+    if writer is not None:
         writer.close()
+    return writer is not None
+
+
+def _read_back(path: pathlib.Path) -> None:
+    """Refuse a file whose pages `opened` or `Reader.check_size` would refuse."""
+    with opened(path) as reader, errors_of(path):
+        reader.check_size(reader.groups)
 
 
 class Reader:

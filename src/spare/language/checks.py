@@ -6,6 +6,7 @@ Python's `if` and `and`, `math.sqrt` and NumPy fail in it, with errors that do n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,9 +25,34 @@ _NUMPY = "it calls NumPy, which needs numbers: use jax.numpy, as in jnp.sqrt for
 _NUMBERS = "it turns a value into a Python number (math.sqrt, float, int): use jax.numpy, as in jnp.sqrt for math.sqrt"
 
 
-def in_words(error: Exception) -> str:
+class FormulaError(DefinitionError):
+    """A formula raised something when it was asked; `reason` says what, in words."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.reason)
+
+
+def asked(formula: Callable[..., Any], *given: Any) -> Any:
+    """What a formula answers. Whatever it raises is told as its error, also where it would end the program."""
+    try:
+        return formula(*given)
+    except (SpareError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        code, reason = getattr(formula, "__code__", None), in_words(error)
+        place = f" in {shown(code.co_filename)}, line {code.co_firstlineno}," if code is not None else ""
+        raise FormulaError(f"the formula{place} fails: {reason}", reason) from error
+
+
+def in_words(error: BaseException) -> str:
     """What went wrong in a formula, in one line, and what to write instead."""
     text = str(error)
+    if not isinstance(error, Exception):
+        return f"it ends the program ({type(error).__name__}: {shown(text, 100) or 'no message'})"
     if isinstance(error, SpareError):
         return text
     if isinstance(error, jax.errors.TracerBoolConversionError) or "truth value of an array" in text:

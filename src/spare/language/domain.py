@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.arguments import check_kind, check_sequence, described, is_real, named
+from spare.arguments import check_kind, check_sequence, described, is_finite, is_real, named
 from spare.errors import DefinitionError, SpareError, UsageError, one_of
 from spare.language import pickling
-from spare.language.checks import in_words
+from spare.language.checks import FormulaError, in_words
 from spare.language.frames import Frame, FramePose
 from spare.language.kinds import Kind, Leaf, Periodic, kind_program
 from spare.language.properties import REAL, Property
@@ -68,7 +68,7 @@ def _things(what: str, given: Any, kind: type[_Thing], example: str) -> tuple[_T
 
 def _real(number: Any) -> Any:
     """A resolution as a float; what is no number is left for `Property` to refuse."""
-    return float(number) if is_real(number) else number
+    return float(number) if is_real(number) and is_finite(number) else number
 
 
 def expect_domain(given: Any, what: str = "domain") -> Domain:
@@ -187,20 +187,24 @@ class Domain:
             program, result = trace(pick, *scene, *[index] * reference.arity)
             if self.reads_parameters(reference):
                 program = digest_of(program, *(self._own_program(relation, one, scene) for one in self.actions))
+        except FormulaError as error:
+            raise DefinitionError(self._fails(reference, error.reason)) from error
         except SpareError as error:
             raise DefinitionError(f"reference {reference.name!r}: {error}") from error
-        except Exception as error:
-            raise DefinitionError(
-                f"reference {reference.name!r}: its formula fails on objects with properties "
-                f"{', '.join(self.property_names)}: {in_words(error)}. A formula broadcasts and returns a Boolean per "
-                "object"
-            ) from error
+        except Exception as error:  # of a relation of the user's own
+            raise DefinitionError(self._fails(reference, in_words(error))) from error
         if result.shape != (TRACED,) or result.dtype != jnp.bool_:
             raise DefinitionError(
                 f"reference {reference.name!r}: the formula must give one Boolean per object, "
                 f"it gives {result.dtype}{list(result.shape)}; compare with < or >, or use Reference.closest"
             )
         return program
+
+    def _fails(self, reference: Reference, reason: str) -> str:
+        return (
+            f"reference {reference.name!r}: its formula fails on objects with properties "
+            f"{', '.join(self.property_names)}: {reason}. A formula broadcasts and returns a Boolean per object"
+        )
 
     def _own_program(self, relation: Relation, action: Action, scene: tuple[Any, Any]) -> str:
         """What a relation of the user's own does in an action, whose parameters it may read, asked in either way."""
@@ -237,9 +241,8 @@ class Domain:
                 functools.partial(self.pose, action), *(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)
             )
         except Exception as error:  # formulas are the user's code
-            raise DefinitionError(
-                f"action {action.name!r}: the formulas of its frame fail: {in_words(error)}"
-            ) from error
+            reason = error.reason if isinstance(error, FormulaError) else in_words(error)
+            raise DefinitionError(f"action {action.name!r}: the formulas of its frame fail: {reason}") from error
         return digest_of(program, frame.describe())
 
     def _check_group(self, action: Action, what: str, group: tuple[str, ...]) -> None:
@@ -324,7 +327,7 @@ class Domain:
 
     def reference(self, name: str) -> Reference:
         """The reference of that name; every domain has `everyone`."""
-        if name == EVERYONE:
+        if isinstance(name, str) and name == EVERYONE:
             return _EVERYONE
         return self._named("reference", self.references, name)
 
@@ -338,7 +341,7 @@ class Domain:
 
     def _named(self, kind: str, things: Sequence[_Thing], name: str) -> _Thing:
         for thing in things:
-            if thing.name == name:
+            if isinstance(name, str) and thing.name == name:
                 return thing
         raise DefinitionError(f"domain {self.name!r}: {one_of(kind, name, (t.name for t in things))}")
 

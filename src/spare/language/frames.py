@@ -24,7 +24,7 @@ import numpy as np
 from spare.arguments import check_sequence, described, named
 from spare.arrays import array_module
 from spare.errors import DefinitionError, one_of
-from spare.language.checks import check_number, check_place
+from spare.language.checks import asked, check_number, check_place
 from spare.language.relations import Objects
 
 Groups = tuple[tuple[str, ...], ...]
@@ -135,12 +135,12 @@ class Frame:
             place = Objects(names, roles[self.origin])
             found = tuple(place[name] for name in self.positions[0])
         else:
-            found = check_place(self.origin(*objects, given))
+            found = check_place(asked(self.origin, *objects, given))
         origin = [jnp.asarray(part, kind) for part in found]
         origin += [jnp.zeros((), kind)] * (3 - len(origin))
         heading = None
         if self.heading is not None:
-            heading = jnp.asarray(check_number(self.heading(*objects, given), "the heading"), kind)
+            heading = jnp.asarray(check_number(asked(self.heading, *objects, given), "the heading"), kind)
         return FramePose(jnp.stack(origin[:3]), heading)
 
 

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spare.arguments import described, is_finite
 from spare.arrays import array_module, special_functions
 from spare.errors import DefinitionError
 from spare.language.traces import code_digest, digest_of, trace
@@ -177,8 +178,9 @@ class Periodic(Kind):
     changes = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.period, int | float) and math.isfinite(self.period) and self.period > 0):
-            raise DefinitionError(f"period must be a positive number, got {self.period!r}")
+        real = isinstance(self.period, int | float) and not isinstance(self.period, bool)
+        if not (real and is_finite(self.period) and self.period > 0):
+            raise DefinitionError(f"period must be a positive number, got {described(self.period)}")
 
     @property
     def leaf(self) -> Leaf:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from spare.arguments import named
+from spare.arguments import check_flag, described, is_finite, named
 from spare.arrays import array_module
 from spare.errors import DefinitionError
 from spare.language.kinds import Kind, Periodic, Real
@@ -47,10 +46,13 @@ class Property:
         for what in ("resolution", "period"):
             value = getattr(self, what)
             real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            if value is not None and not (real and math.isfinite(value) and value > 0):
-                raise DefinitionError(f"property {self.name!r}: {what} must be a positive number, got {value!r}")
-        if not isinstance(self.static, bool | np.bool_):
-            raise DefinitionError(f"property {self.name!r}: static must be True or False, got {self.static!r}")
+            if value is not None and not (real and is_finite(value) and value > 0):
+                raise DefinitionError(
+                    f"property {self.name!r}: {what} must be a positive number, got {described(value)}"
+                )
+        for what in ("static", "input"):
+            given = check_flag(f"property {self.name!r}: {what}", getattr(self, what), DefinitionError)
+            object.__setattr__(self, what, given)
         if not isinstance(self.kind, Kind):
             raise DefinitionError(
                 f"property {self.name!r}: kind must be a spare.Kind such as Real(), got {self.kind!r}"

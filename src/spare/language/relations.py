@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from spare.errors import DefinitionError, one_of
-from spare.language.checks import check_key, check_mask
+from spare.language.checks import asked, check_key, check_mask
 
 
 class Objects:
@@ -155,7 +155,8 @@ class Formula(Relation):
     def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """f(o, o1, ..., om) for every o at once."""
         ones = tuple(_single(scene.objects, index) for index in arguments)
-        holds = self.formula(*ones, scene.objects) if self.swapped else self.formula(scene.objects, *ones)
+        given = (*ones, scene.objects) if self.swapped else (scene.objects, *ones)
+        holds = asked(self.formula, *given)
         return check_mask(holds, scene.valid.shape[0]) & _others(scene.valid, arguments)
 
     def inverted(self) -> Relation:
@@ -182,7 +183,7 @@ class Extreme(Relation):
 
     def pick(self, scene: SceneView, arguments: Indices) -> Mask:
         """All objects whose key equals the best one among eligible others."""
-        key = self.key(scene.objects, *(_single(scene.objects, index) for index in arguments))
+        key = asked(self.key, scene.objects, *(_single(scene.objects, index) for index in arguments))
         key = check_key(key, scene.valid.shape[0]).astype(scene.objects._values.dtype)
         key = jnp.broadcast_to(key, scene.valid.shape)
         eligible = _others(scene.valid, arguments) & jnp.isfinite(key)

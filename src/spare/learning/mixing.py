@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from spare.arguments import is_whole
+from spare.arguments import settings
 from spare.errors import UsageError
 from spare.learning.clusters import Clustering
 
 
+@settings
 @dataclasses.dataclass(frozen=True)
 class Mixing:
     """Settings of the many-rule learner.
@@ -57,8 +58,6 @@ class Mixing:
         return self.iterations + self.polish * (1 + self.searches)
 
     def __post_init__(self) -> None:
-        if not is_whole(self.rules):
-            raise UsageError(f"rules must be a whole number, a Mixing or 'auto', got {self.rules!r}")
         object.__setattr__(self, "rules", int(self.rules))
         if self.rules < 1:
             raise UsageError(f"the number of rules must be 1 or more, got {self.rules}")

@@ -14,6 +14,8 @@ from spare.errors import DataError
 from spare.model.model import TransitionModel, expect_model
 
 LEVELS = (0.5, 0.9, 0.95)
+MOST_DRAWS = 1_000_000
+"""Draws are kept for all transitions at once: a number with many digits too much would take the memory, or forever."""
 DEVIATIONS, OFTEN, MANY = 4.5, 0.02, 0.1
 """A change is one beyond so many deviations; it is a failure if so many per transition change, and this share of them
 is not predicted."""
@@ -117,7 +119,7 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     CRPS = E|X - y| - E|X - X'| / 2, with neighbouring draws as X and X'.
     """
     expect_model(model)
-    seed, draws = check_seed(seed), check_whole("draws", draws, 2)
+    seed, draws = check_seed(seed), check_whole("draws", draws, 2, MOST_DRAWS)
     if not len(expect_experience(experience)):
         raise DataError("there are no transitions to evaluate on")
     data = experience.with_domain(model.domain)

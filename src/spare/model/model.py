@@ -186,7 +186,7 @@ class Model(eqx.Module):
         provenance: dict[str, Any] | None = None,
     ) -> None:
         check_threads()
-        if not isinstance(provenance or {}, dict):
+        if provenance is not None and not isinstance(provenance, dict):
             raise DefinitionError(f"provenance: expected a dictionary, got {described(provenance)}")
         self.provenance = Provenance(provenance or {})
         self.domain = expect_domain(domain)
@@ -299,7 +299,7 @@ class Model(eqx.Module):
         Calibrated on held-out samples: about one in thirty transitions like the training data gets a warning. A rule
         that nobody trained knows no ranges and never warns.
         """
-        result: list[tuple[Warned, ...]] = [()] * len(experience)
+        result: list[tuple[Warned, ...]] = [()] * len(self._known(experience))
         for batch, (fires, seen) in self._each(experience, "seen"):
             index = batch.index[batch.index >= 0]
             rows: dict[int, list[Seen]] = {}

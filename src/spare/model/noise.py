@@ -36,7 +36,7 @@ class DefaultNoise(NamedTuple):
         real = jnp.result_type(float)
         try:
             return cls(*(None if part is None else jnp.asarray(part, real) for part in parts))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DefinitionError(
                 f"noise: expected variances, one for each property that can change: {error}"
             ) from error

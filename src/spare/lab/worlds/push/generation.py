@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.arguments import check_seed
+from spare.arguments import check_seed, described
 from spare.data.experience import Experience, concatenate
 from spare.errors import DataError, UsageError
 from spare.lab.workers import pool
@@ -29,6 +29,7 @@ from spare.lab.worlds.push.relations import domain
 from spare.lab.worlds.push.settings import Ranges, Settings
 from spare.lab.worlds.push.store import Parts, holding
 
+MOST_SAMPLES = 10**8
 CHUNK = 25
 RESTARTS = 5
 """How many times in a row workers may die without finishing a single chunk."""
@@ -63,6 +64,8 @@ def generate(  # noqa: PLR0913 (a facade: what it takes is one frozen Settings a
     settings = Settings.make(stack, share, **chosen)
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise UsageError(f"samples must be a whole number of at least 1, got {samples!r}")
+    if samples > MOST_SAMPLES:
+        raise UsageError(f"samples must be at most {MOST_SAMPLES}, got {described(samples)}")
     if not 0 <= max_rejects < 1:
         raise UsageError(f"max_rejects must be at least 0 and below 1, got {max_rejects}")
     run = _Run(settings, samples, workers(jobs), max_rejects)
