@@ -76,7 +76,7 @@ def swapped(one: Head) -> Head:
         order[start : start + 4] = np.roll(order[start : start + 4], 2)
     assert one.net is not None
     assert one.linear is not None
-    weight, bias = one.net.weights[-1], one.net.biases[-1]
+    weight, bias = jnp.asarray(one.net.weights[-1]), jnp.asarray(one.net.biases[-1])
     weight = weight.at[1].set(weight[1][:, order])
     net = dataclasses.replace(
         one.net,
