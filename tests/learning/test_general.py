@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -109,3 +110,84 @@ def test_a_handful_of_transitions_gives_a_finite_model(transitions):
     found = spare.fit(data.domain, data, seed=0, preset=quick)
     assert np.isfinite(found.model.log_prob(data)).all()
     assert np.isfinite(found.model.sample(data, 0)).all()
+
+
+def rooms(n: int, seed: int, size: int) -> spare.Experience:
+    """Rooms in a square, each of which comes closer to the mean of those beside it; a heated one gets more."""
+    beside = spare.Reference("beside", lambda o, p: abs(o.x - p.x) + abs(o.y - p.y) < 1.1)
+    domain = spare.Domain(
+        "rooms",
+        properties=[
+            spare.Property("temp", resolution=1e-2),
+            spare.Property("x", static=True),
+            spare.Property("y", static=True),
+        ],
+        references=[beside],
+        actions=[spare.Action("heat", ("room",), ("power",))],
+    )
+    rng, side = np.random.default_rng(seed), math.isqrt(size)
+    places = np.stack(np.divmod(np.arange(size), side), axis=1).astype(float)
+    near = np.abs(places[:, None] - places[None]).sum(-1) == 1
+    temp = rng.uniform(10, 30, (n, size))
+    power, room = rng.uniform(0, 5, n), rng.integers(0, size, n)
+    after = temp + 0.2 * (temp @ near / near.sum(axis=0) - temp) + 0.03 * rng.standard_normal(temp.shape)
+    after[np.arange(n), room] += power
+    values = np.concatenate([temp.reshape(-1, 1), np.tile(places, (n, 1))], axis=1)
+    return spare.Experience.from_arrays(
+        domain,
+        values=values,
+        next_values=np.concatenate([after.reshape(-1, 1), values[:, 1:]], axis=1),
+        offsets=np.arange(n + 1) * size,
+        action=np.zeros(n, int),
+        objects=room[:, None],
+        parameters=power[:, None],
+    )
+
+
+@pytest.mark.slow
+def test_what_flows_between_neighbours_is_a_process_that_looks_around():
+    """The process sees an object's own temperature and that of its neighbours, nothing else; so it carries over."""
+    found = spare.fit(rooms(1, 0, 9).domain, rooms(120, 0, 9), seed=0, preset=QUICK, threads=2)
+    (rule,) = found.model.rules
+    assert isinstance(rule, HeadRule)
+    assert {*rule.process.spec.inputs} == {"own.temp", "mean(beside(own)).temp"}
+    assert [head.spec.inputs for head in rule.heads] == [("power",)]
+    truth = -0.5 * math.log(2 * math.pi * math.e * 0.03**2)
+    for size in (9, 49):
+        test = rooms(60, 1, size).with_domain(found.model.domain)
+        assert found.model.log_prob_values(test).mean() > truth - 0.1
+
+
+@pytest.mark.slow
+def test_an_action_without_objects_has_a_rule():
+    """A belt runs: whatever lies on it moves by speed times time, whoever that is."""
+    domain = spare.Domain(
+        "belt",
+        properties=[spare.Property("x", resolution=1e-3), spare.Property("y", resolution=1e-3)],
+        references=[spare.Reference("on-belt", lambda o: abs(o.y) < 0.3)],
+        actions=[spare.Action("run", (), ("speed", "time"))],
+    )
+
+    def made(n: int, seed: int, size: int) -> spare.Experience:
+        rng = np.random.default_rng(seed)
+        values = rng.uniform(-1, 1, (n, size, 2))
+        given = np.stack([rng.uniform(-0.5, 0.5, n), rng.uniform(0.2, 1, n)], axis=1)
+        after = values + 0.002 * rng.standard_normal(values.shape)
+        after[..., 0] += np.where(np.abs(values[..., 1]) < 0.3, given.prod(axis=1)[:, None], 0.0)
+        return spare.Experience.from_arrays(
+            domain,
+            values=values.reshape(-1, 2),
+            next_values=after.reshape(-1, 2),
+            offsets=np.arange(n + 1) * size,
+            action=np.zeros(n, int),
+            objects=np.zeros((n, 0), int),
+            parameters=given,
+        )
+
+    found = spare.fit(domain, made(120, 0, 6), seed=0, preset=QUICK, threads=2)
+    assert found.model.rules[0].show() == "run(): on-belt() -> b1"
+    assert not found.notes
+    test = made(50, 1, 25)
+    mean = found.model.mean(test.with_domain(found.model.domain))
+    assert np.abs(mean - test.next_values).max() < 0.05
+    assert found.model.predict(test.states[0], test.actions[0]).predicted.any()

@@ -268,7 +268,7 @@ class SlotSearch:
     def find(self) -> Slots:
         """All of it: grow, narrow, and a dense head for the rest where it is needed (or for all, if asked for)."""
         nothing = Slots(Shell(self.roles), [])
-        if self.dense is None:
+        if self.dense is None or self.longest == 0:
             return nothing
         better = self.better(self.dense, self.judge.rows.acted)
         self.dense_gain = self.test(self.total(better))[0]
