@@ -176,7 +176,9 @@ def test_settings_of_another_kind() -> None:
     """Threads, draws, rules, presets, listeners: each is refused with what it must be."""
     for message, given in (
         ("threads must be a whole number", {"threads": 1.5}),
-        ("rules must be a whole number", {"rules": "2"}),
+        ("rules must be a whole number, 'auto'", {"rules": "2"}),
+        ("rules must be a whole number, 'auto'", {"rules": np.array([1, 2])}),
+        ("rules must be a whole number, 'auto'", {"rules": True}),
         ("expected 'default', 'paper'", {"preset": spare.Training()}),
         (r"did you mean 'paper'\?", {"preset": "papr"}),
         ("listener: expected a function", {"listener": "x"}),

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from spare.arguments import check_kind, check_seed, check_whole, described
+from spare.arguments import check_kind, check_seed, check_whole, described, is_whole
 from spare.content import ByContent
 from spare.data.experience import Experience, expect_experience
 from spare.data.precision import origins, spacing
@@ -78,6 +78,7 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     check_threads()
     seed = check_seed(seed)
     threads = None if threads is None else check_whole("threads", threads, 1)
+    rules = _check_rules(rules)
     if listener is not None and not callable(listener):
         raise UsageError(f"listener: expected a function of an action's name, got {described(listener)}")
     if cache is not None:
@@ -114,6 +115,15 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     learned = [rule for result in results for rule in result.model.rules]
     facts = provenance(chosen, seed, data, results, notes)
     return FitResult(Model(domain, learned, _default(data, results), facts), tuple(results), chosen, seed, tuple(notes))
+
+
+def _check_rules(rules: Any) -> int | Mixing | Literal["auto"]:
+    """How many rules to learn, if it is a number of them, a `Mixing`, or left to the data."""
+    if isinstance(rules, Mixing) or is_whole(rules):
+        return rules if isinstance(rules, Mixing) else check_whole("rules", rules, 1)
+    if not isinstance(rules, str) or rules != "auto":
+        raise UsageError(f"rules must be a whole number, 'auto' or a spare.Mixing, got {described(rules)}")
+    return "auto"
 
 
 def _not_for_heads(data: Experience, rules: int | Mixing | Literal["auto"]) -> str:

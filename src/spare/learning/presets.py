@@ -138,7 +138,7 @@ class Search:
             raise DefinitionError(f"max_references must be 0 or more, got {self.max_references}")
         if not 0 < self.validation < 1:
             raise DefinitionError(f"validation must be a share between 0 and 1, got {self.validation}")
-        if self.folds != "auto" and not (self.folds >= 1 and (self.folds - 1) * self.validation < 1):
+        if self.folds != "auto" and not 1 <= self.folds < 1 + 1 / self.validation:
             raise DefinitionError(f"folds must be 'auto', or at least 1 and fit into the data, got {self.folds}")
         if self.ridge < 0:
             raise DefinitionError(f"ridge must be 0 or more, got {self.ridge}")
