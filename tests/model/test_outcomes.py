@@ -76,14 +76,14 @@ def swapped(one: Head) -> Head:
         order[start : start + 4] = np.roll(order[start : start + 4], 2)
     assert one.net is not None
     assert one.linear is not None
-    weight, bias = jnp.asarray(one.net.weights[-1]), jnp.asarray(one.net.biases[-1])
+    weight, bias, linear = map(jnp.asarray, (one.net.weights[-1], one.net.biases[-1], one.linear))
     weight = weight.at[1].set(weight[1][:, order])
     net = dataclasses.replace(
         one.net,
         weights=(*one.net.weights[:-1], weight),
         biases=(*one.net.biases[:-1], bias.at[1].set(bias[1][order])),
     )
-    return dataclasses.replace(one, net=net, linear=one.linear.at[1].set(one.linear[1][:, order]))
+    return dataclasses.replace(one, net=net, linear=linear.at[1].set(linear[1][:, order]))
 
 
 def test_members_that_learned_outcomes_in_another_order_are_matched():

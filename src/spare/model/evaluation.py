@@ -96,7 +96,7 @@ def missing_rules(model: TransitionModel, experience: Experience) -> tuple[str, 
     predicted = getattr(model, "predicted", None)
     if not callable(predicted):
         return ()
-    dynamic, held, own = list(model.domain.dynamic), np.asarray(predicted(experience)), acted_rows(experience)
+    dynamic, held, own = list(model.domain.dynamic), np.asarray(predicted(experience), bool), acted_rows(experience)
     change = experience.next_values[:, dynamic].astype(np.float64) - experience.values[:, dynamic]
     rest = change[~held & ~own]
     spread = 1.4826 * np.median(np.abs(rest), axis=0) if len(rest) else np.zeros(len(dynamic))
@@ -107,8 +107,8 @@ def missing_rules(model: TransitionModel, experience: Experience) -> tuple[str, 
         if often > OFTEN and missed > MANY:
             share = "NONE OF THEM" if missed == 1 else f"only {1 - missed:.0%} of them"
             found.append(
-                f"{often:.2g} {whom} change per transition, and {share} is predicted by a rule: what is said of the "
-                "others is that they stay. A good score of other objects says nothing about these"
+                f"{often:.2g} {whom} change per transition, and {share} is predicted by a rule, the rest is "
+                "expected to stay; good scores of other objects say nothing about these"
             )
     return tuple(found)
 

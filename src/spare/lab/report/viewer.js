@@ -1,7 +1,7 @@
 // Transitions in 3-D on plain canvases: solids in the right order, shadows, expectations as ellipses, references as arrows.
 (() => {
   const { dot, add, cross, mix, distance, prism, backToFront, hull } = Solids;
-  const TIME = 1400;
+  const TIME = 1400, LETTERS = "600 13px system-ui, sans-serif";
   const PALETTES = {
     light: {
       sky: ["#f7f8fa", "#e9edf1"], ground: "#e9e5de", lines: "rgba(60,50,40,.10)", shade: "rgba(40,35,30,.17)",
@@ -200,7 +200,7 @@
 
     label(text, x, y, colour) {
       const { pen } = this;
-      pen.font = "600 13px system-ui, sans-serif";
+      pen.font = LETTERS;
       pen.textBaseline = "middle";
       pen.lineWidth = 4;
       pen.lineJoin = "round";
@@ -223,7 +223,7 @@
         const apart = this.expected(one);
         for (const part of apart) {
           const [x, y, right] = this.ellipses(part);
-          if (apart.length > 1 && one.role === "acted") named.push([part, x + right + 8, y]);
+          if (apart.length > 1 && one.role === "acted") named.push([part, x, y, right + 8]);
         }
         if (!apart.length) return;
         const centre = this.project(this.place(i));
@@ -236,11 +236,20 @@
         pen.stroke();
       });
       const taken = [];
-      for (const [part, x, y] of named.reverse()) { // the most probable first: others make room
+      pen.font = LETTERS;
+      for (const [part, x, y, away] of named.reverse()) { // the most probable first: others make room
+        const text = `${part.name}: ${this.percent(part.probability)}`, wide = pen.measureText(text).width;
+        const left = x + away + wide > this.canvas.clientWidth - 6 ? Math.max(6, x - away - wide) : x + away;
         let at = y;
         while (taken.some((one) => Math.abs(one - at) < 17)) at += 17;
         taken.push(at);
-        this.label(`${part.name}: ${this.percent(part.probability)}`, x, at, `rgb(${colours.expect.join()})`);
+        if (at !== y || left < x) { // a label that does not stand beside its ellipse is led to it
+          this.path([[x, y], [Math.min(Math.max(x, left), left + wide), at + (at > y ? -8 : 0)]]);
+          pen.strokeStyle = `rgb(${colours.expect.join()})`;
+          pen.lineWidth = 1;
+          pen.stroke();
+        }
+        this.label(text, left, at, `rgb(${colours.expect.join()})`);
       }
     }
 
