@@ -158,14 +158,14 @@ def empty(model: Any) -> bool:
 def rand_index(model: Any, data: Experience) -> float | None:
     """Adjusted Rand index of the hidden kinds and what the model takes each transition for; None if it has no say.
 
-    A model that tells outcomes apart has `responsibilities(experience)` (n, K), with more columns than rules; otherwise
+    A model that tells outcomes apart has `responsibilities(experience)` (n, K); where no rule has several outcomes,
     each of several rules is asked alone which transitions it explains best.
     """
     from sklearn.metrics import adjusted_rand_score
 
-    shares = model.responsibilities(data) if hasattr(model, "responsibilities") else np.ones((len(data), 0))
-    if shares.shape[1] > len(model.rules):
-        chosen = np.argmax(shares, axis=1)
+    plain = isinstance(model, Model) and all(getattr(rule, "outcomes", 1) == 1 for rule in model.rules)
+    if hasattr(model, "responsibilities") and not plain:
+        chosen = np.argmax(model.responsibilities(data), axis=1)
     elif len(model.rules) > 1:
         alone = [Model(model.domain, [rule], model.noise).log_prob(data) for rule in model.rules]
         chosen = np.argmax(np.stack(alone), axis=0)
