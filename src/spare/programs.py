@@ -8,8 +8,6 @@ weeks holds a bounded number:
 2. At most `limit` programs are kept. Linux also bounds the memory maps of a process (65,530), of which a program takes
    three for each of its kernels, so that models of many rules take thousands: `map_limit` bounds these.
 3. Beyond either limit those go that were not used for the longest time; their memory goes with the last call.
-4. Their machine code is set aside, packed, up to `STORE` bytes of it, and takes no maps: a program that is asked for
-   again is back in hundredths of a second, and with the same bits, where compiling takes seconds.
 
 `info`, `bound` and `forget` are for those who run a server.
 """
@@ -19,16 +17,13 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
-import math
 import pathlib
 import threading
-import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import serialize_executable
 
 from spare.errors import UsageError
 from spare.forks import check_threads
@@ -37,16 +32,9 @@ LIMIT = 512
 """How many programs are kept, unless `bound` says otherwise."""
 SHARE = 0.85
 """The share of a process's memory maps that may be taken, unless `bound` says otherwise."""
-STORE = 1 << 28
-"""How many bytes of machine code are kept of programs that were forgotten; a small one takes 50 to 500 kB."""
-SPARE_ROOM = 0.03
-"""The share of the memory maps that is made free when they run out: counting them takes milliseconds."""
 FEWEST = 4
 """So many programs are kept whatever the limits: those that the current call is about."""
 _MAPS, _MOST_MAPS = pathlib.Path("/proc/self/maps"), pathlib.Path("/proc/sys/vm/max_map_count")
-
-_UNABLE = (ValueError, TypeError, AttributeError, NotImplementedError, RuntimeError)
-"""What JAX raises for programs that cannot be taken out of a process, or not brought back."""
 
 # Threads train different candidates; a pool inside each matrix product would only get in their way.
 SINGLE = {"xla_cpu_multi_thread_eigen": False}
@@ -56,8 +44,7 @@ SINGLE = {"xla_cpu_multi_thread_eigen": False}
 class Info:
     """What is kept now (`programs`), ever `compiled` and `forgotten`; memory maps of the process; both limits.
 
-    `restored` counts those that had been forgotten and came back without being compiled, `stored` the bytes of machine
-    code that are set aside for that. `maps` and `map_limit` are 0 where the system does not bound memory maps.
+    `maps` and `map_limit` are 0 where the system does not bound memory maps.
     """
 
     programs: int
@@ -66,8 +53,6 @@ class Info:
     limit: int
     maps: int
     map_limit: int
-    restored: int
-    stored: int
 
 
 def _maps() -> int:
@@ -97,29 +82,6 @@ class Program:
         return self.execute(*_arrays(jax.tree.leaves(arguments)))
 
 
-class Packed(NamedTuple):
-    """A program's machine code, and how its arguments and its value are put together."""
-
-    code: bytes
-    trees: tuple[Any, Any]
-
-    @classmethod
-    def of(cls, program: Program) -> Packed | None:
-        """The program without memory maps; None where the system or the program does not allow it."""
-        try:
-            code, *trees = serialize_executable.serialize(program.execute)
-        except _UNABLE:
-            return None
-        return cls(zlib.compress(code, 1), (trees[0], trees[1]))
-
-    def unpacked(self) -> Program | None:
-        """The same program; None where it cannot be loaded."""
-        try:
-            return Program(serialize_executable.deserialize_and_load(zlib.decompress(self.code), *self.trees))
-        except _UNABLE:
-            return None
-
-
 def _arrays(leaves: list[Any]) -> list[Any]:
     """Those that a program takes; all others are part of it."""
     return [leaf for leaf in leaves if hasattr(leaf, "dtype")]
@@ -131,8 +93,7 @@ class Programs:
     def __init__(self, limit: int = LIMIT, map_limit: int | None = None) -> None:
         self._lock, self._tracing = threading.Lock(), threading.Lock()
         self._kept: collections.OrderedDict[Any, concurrent.futures.Future[Program]] = collections.OrderedDict()
-        self._stored: collections.OrderedDict[Any, Packed] = collections.OrderedDict()
-        self._compiled = self._forgotten = self._restored = 0
+        self._compiled = self._forgotten = 0
         self._limit, self._map_limit = limit, _most_maps() if map_limit is None else map_limit
 
     @property
@@ -144,8 +105,7 @@ class Programs:
         """How many programs there are and were, and the limits."""
         with self._lock:
             counts = (len(self._kept), self._compiled, self._forgotten, self._limit)
-            stored = sum(len(packed.code) for packed in self._stored.values())
-        return Info(*counts, _maps() if self._map_limit else 0, self._map_limit, self._restored, stored)
+        return Info(*counts, _maps() if self._map_limit else 0, self._map_limit)
 
     def bound(self, limit: int | None = None, map_limit: int | None = None) -> None:
         """Change the limits, and keep to them from now on."""
@@ -158,10 +118,8 @@ class Programs:
         self._make_room()
 
     def forget(self) -> None:
-        """Forget every program and what was set aside; those that are used again are compiled again."""
-        self._drop(len(self), keep=False)
-        with self._lock:
-            self._stored.clear()
+        """Forget every program; those that are used again are compiled again."""
+        self._drop(len(self))
 
     def call(
         self,
@@ -222,29 +180,6 @@ class Programs:
         given: tuple[list[Any], Any],
         options: dict[str, Any] | None,
     ) -> None:
-        try:
-            done = self._brought_back(full) or self._made(function, given, options)
-        except BaseException as error:
-            with self._lock:
-                self._kept.pop(full, None)
-            future.set_exception(error)
-            raise
-        future.set_result(done)
-        self._make_room()
-
-    def _brought_back(self, full: Any) -> Program | None:
-        """The program, if it was set aside."""
-        with self._lock:
-            packed = self._stored.get(full)
-        done = None if packed is None else packed.unpacked()
-        with self._lock:
-            self._restored += done is not None
-        return done
-
-    def _made(
-        self, function: Callable[..., Any], given: tuple[list[Any], Any], options: dict[str, Any] | None
-    ) -> Program:
-        """The program, compiled."""
         leaves, tree = given
         fixed = [None if hasattr(leaf, "dtype") else leaf for leaf in leaves]
         free = [hasattr(leaf, "dtype") for leaf in leaves]
@@ -254,48 +189,41 @@ class Programs:
             every = [next(rest) if one else leaf for one, leaf in zip(free, fixed, strict=True)]
             return function(*jax.tree.unflatten(tree, every))
 
-        with self._tracing:
-            lowered = jax.jit(flat, compiler_options=options).lower(*_arrays(leaves))
-        done = Program(lowered.compile())
+        try:
+            with self._tracing:
+                lowered = jax.jit(flat, compiler_options=options).lower(*_arrays(leaves))
+            done = Program(lowered.compile())
+        except BaseException as error:
+            with self._lock:
+                self._kept.pop(full, None)
+            future.set_exception(error)
+            raise
         with self._lock:
             self._compiled += 1
-        return done
+        future.set_result(done)
+        self._make_room()
 
     def _make_room(self) -> None:
-        """Forget what was not used for the longest time, until both limits are kept."""
+        """Forget what was not used for the longest time, until both limits are kept.
+
+        An eighth at a time where maps run out: counting them takes milliseconds.
+        """
         self._drop(len(self) - self._limit)
-        while self._map_limit and (maps := _maps()) > self._map_limit:
-            share = 1 - (1 - SPARE_ROOM) * self._map_limit / maps
-            if not self._drop(min(math.ceil(share * len(self)), len(self) - FEWEST)):
+        while self._map_limit and _maps() > self._map_limit:
+            if not self._drop(min(max(1, len(self) // 8), len(self) - FEWEST)):
                 return
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _drop(self, count: int, *, keep: bool = True) -> int:
-        """Forget at most so many programs, of those that are compiled, and set them aside; how many it were."""
+    def _drop(self, count: int) -> int:
+        """Forget at most so many programs, of those that are compiled; how many it were."""
         with self._lock:
             ready = [full for full, future in self._kept.items() if future.done()] if count > 0 else []
-            gone = {full: self._kept.pop(full) for full in ready[:count]}
-            self._forgotten += len(gone)
-        for full in list(gone) if keep else []:
-            self._set_aside(full, gone.pop(full).result())
-        return len(ready[:count])
-
-    def _set_aside(self, full: Any, program: Program) -> None:
-        """Keep the program's machine code, and of all that is kept as much as there is room for."""
-        with self._lock:
-            packed = self._stored.pop(full, None)
-        packed = packed or Packed.of(program)
-        if packed is None:
-            return
-        with self._lock:
-            self._stored[full] = packed
-            room = STORE
-            for other in reversed(list(self._stored)):
-                room -= len(self._stored[other].code)
-                if room < 0:
-                    del self._stored[other]
+            for full in ready[:count]:
+                del self._kept[full]
+            self._forgotten += len(ready[:count])
+            return len(ready[:count])
 
 
 PROGRAMS = Programs()

@@ -108,7 +108,7 @@ def resident() -> int:
 def report(answers: int, small: list[float]) -> None:
     """Say how it goes."""
     known = spare.programs.info()
-    facts = {name: getattr(known, name) for name in ("compiled", "restored", "programs", "maps")}
+    facts = {name: getattr(known, name) for name in ("compiled", "programs", "maps")}
     median, most = (round(1e3 * float(np.quantile(small, part)), 3) for part in (0.5, 0.95))
     print(json.dumps({"answers": answers, **facts, "memory": resident(), "predict": median, "p95": most}), flush=True)
 

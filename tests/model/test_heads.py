@@ -177,7 +177,7 @@ def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.n
         return [
             [d, objects[target][0], 1.0 if line else 0.0],
             [d, own[0], own[1] - objects[target][1], count],
-            [d, own[2], float(depth.get(o, 0)), centre],
+            [d, own[2], 1.0 / (1.0 + depth.get(o, 0)), centre],
         ][k]
 
     drift = [np.mean([outcomes(rule.process, m, [])[1][0][q] for m in range(MEMBERS)]) for q in range(2)]

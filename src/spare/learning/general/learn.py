@@ -27,7 +27,7 @@ from spare.learning.general.final import Draft, built, compact, head_masks, make
 from spare.learning.general.inputs import InputSearch
 from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
 from spare.learning.general.outcomes import choose_outcomes, rule_outcomes
-from spare.learning.general.processes import Process, find_process, process_rows
+from spare.learning.general.processes import Process, find_process, needed, process_rows
 from spare.learning.general.ranges import row_doubts
 from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
 from spare.learning.general.slots import SlotRound, Slots, SlotSearch
@@ -111,12 +111,13 @@ def learn(data: Experience, how: Learning) -> list[GeneralResult]:
     with step(views[indices[0]], "what objects do by themselves") as outcome:
         process = find_process(data, how.folds(data.weights), how.trainer, how.settings.alpha)
         outcome.append(f"objects that nothing acts on: {process.level}")
-    searches, unpredicted = {}, np.ones(len(data.values), bool)
-    for index in indices:
-        search = ActionSearch(data, index, process, how, views[index])
-        draft = search.run()
-        searches[index] = (search, draft)
-        unpredicted[search.places] = ~covered(search.rows, draft)
+    searches, unpredicted = _searched(data, process, how, views)
+    with step(views[indices[0]], "whether they do so whatever is done") as outcome:
+        folds, alpha = how.folds(data.weights), how.settings.alpha
+        if not needed(data, process, unpredicted, folds, how.trainer, alpha):
+            process = find_process(data, folds, how.trainer, alpha, moving=False)
+            searches, unpredicted = _searched(data, process, how, views)
+            outcome.append("no: it was the action that moved them")
     with step(views[indices[0]], "training what was found") as outcome:
         head, expected, rest, doubts = final_process(data, process, unpredicted, how)
         results = []
@@ -127,6 +128,19 @@ def learn(data: Experience, how: Learning) -> list[GeneralResult]:
             results.append(search.result(rule, judged, draft, process.level))
         outcome.append(f"ensemble of {how.settings.members}")
     return results
+
+
+def _searched(
+    data: Experience, process: Process, how: Learning, views: dict[int, Any]
+) -> tuple[dict[int, tuple[ActionSearch, Draft]], np.ndarray]:
+    """Each action's search with what it found, by the action's number; rows that no head predicts, (R,)."""
+    searches, left = {}, np.ones(len(data.values), bool)
+    for index, view in views.items():
+        search = ActionSearch(data, index, process, how, view)
+        draft = search.run()
+        searches[index] = (search, draft)
+        left[search.places] = ~covered(search.rows, draft)
+    return searches, left
 
 
 def covered(rows: ActionRows, draft: Draft) -> np.ndarray:

@@ -71,8 +71,8 @@ def rest_of(y: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
     return np.maximum(np.square(spread) - np.square(resolutions), np.square(0.03 * resolutions))
 
 
-def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float) -> Process:
-    """The simplest process that explains held-out objects as well as the next one."""
+def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float, *, moving: bool = True) -> Process:
+    """The simplest process that explains held-out objects as well as the next one; without `moving`, "stays"."""
     rows, others = process_rows(data), ~acted_rows(data)
     resolutions = data.domain.resolutions
     if not others.any():
@@ -82,12 +82,27 @@ def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float)
     shell = Shell(len(rows.roles))
     best, level = judge.fit(shell, {0: others}, [level_spec("stay", rows)])[0], "stay"
     stays = best
+    if not moving:
+        return described(judge, shell, best, level)
     for one in LEVELS[1:]:
         trial = judge.fit(shell, {0: others}, [level_spec(one, rows)])[0]
         if _supported(judge, best, trial, alpha) and _enough(data, judge, trial, stays):
             best, level = trial, one
     best, level = _pointing(judge, shell, best, level, stays, alpha)
     return described(judge, shell, best, level)
+
+
+def needed(data: Experience, process: Process, left: np.ndarray, folds: Folds, trainer: Trainer, alpha: float) -> bool:
+    """Whether a process says more than "stays" of the rows that no head predicts (`left`).
+
+    Before anybody knows whom an action moves, a process may have guessed at some of them.
+    """
+    if process.level == "stay" or not left.any():
+        return True
+    rows = process_rows(data)
+    judge, shell = Judge(rows, folds, trainer, rest=process.rest), Shell(len(rows.roles))
+    old, new = judge.fit(shell, {0: left}, [level_spec("stay", rows), process.spec])
+    return _supported(judge, old, new, alpha)
 
 
 def _pointing(
