@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 
 def cores() -> int:
@@ -26,3 +30,15 @@ def in_parallel(calls: Sequence[Callable[[], Any]], threads: int | None = None) 
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@functools.cache
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """NumPy's linear algebra on one thread: its own ones wait in busy loops, and on a loaded machine for very long."""
+    with _pools().limit(limits=1, user_api="blas"):
+        yield
