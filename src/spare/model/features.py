@@ -13,7 +13,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -124,6 +124,14 @@ class Slots(abc.ABC):
     def depth(self, slot: int, rows: Any = None) -> Any:
         """How many steps of a closure lead to each of these rows; 0 outside the slot, 1 if it is no closure."""
 
+    def previous(self, slot: int, rows: Any = None) -> Any:
+        """(R, Q): the change expected of those one step before each of these rows in a closure; see `rows.py`."""
+        found = self.before[slot]
+        return found if rows is None else found[rows]
+
+    before: Mapping[int, Any]
+    """What `previous` gives, by slot."""
+
     @abc.abstractmethod
     def around(self, values: Any, reference: int, how: str, rows: Any = None) -> Any:
         """g over the objects that a reference (of arity 1, by its number) finds from each of these rows, (R, F)."""
@@ -138,6 +146,7 @@ class SceneSlots(Slots):
     depths: Any = None
     found: Callable[[int, Any], Any] | None = None
     """(number of a reference, row) -> whom it finds from there, (N,) bool."""
+    before: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
     def to_rows(self, common: Any, rows: Any = None) -> Any:
         """The same for every object of the scene."""
@@ -186,6 +195,7 @@ class ExperienceSlots(Slots):
     depths: np.ndarray | None = None
     found: Callable[[int], Pairs] | None = None
     """Number of a reference -> whom it finds from every row."""
+    before: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
     def to_rows(self, common: Any, rows: Any = None) -> Any:
         """Each row has its transition's."""

@@ -4,6 +4,8 @@
                    empty slot. A rule applies to every call of its action in which its required slots hold somebody.
 2. Each head is asked about every member of its slot (`heads.py`); an object belongs to the first head that holds it.
 3. Whoever no head holds follows the process: it stays, drifts, or moves by its own properties.
+4. A head over a closure may see what is expected of those one step before (`previous(b1).x`): it is then asked step by
+   step, each time with the mean of what the whole ensemble expects of the step before.
 
     p(s' | s, a) = mean over members m of
         sum over outcomes z of w_z(x) [ (1 - apart) G_z + apart A_z ]  x  product over all other objects
@@ -170,7 +172,9 @@ class HeadRule(eqx.Module):
         for head in self.heads:
             if head.spec.slot >= spec.shell.slots:
                 raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
-            self.layout.chosen(head.spec.inputs)
+            for entry in self.layout.chosen(head.spec.inputs):
+                if entry.about == "previous" and (entry.slot != head.spec.slot or head.spec.outcomes > 1):
+                    raise DefinitionError(f"input {entry.name!r} is for a head of that slot, with one outcome")
         for name in process.spec.inputs:
             if self.world.entries.get(name) is None or self.world.entries[name].about not in ("own", "around"):
                 raise DefinitionError(f"a process sees an object and what it points at alone, not {name!r}")
@@ -277,7 +281,8 @@ class HeadRule(eqx.Module):
         seen = observe(self.domain, self.action, raw, pose, origins=self.origins)
         plain = observe(self.domain, self.action, raw, None, origins=origins)
         names = [*self.watched.rows, *(name for head in self.heads for name in head.spec.inputs)]
-        deep = {self.layout.entries[name].slot for name in names if self.layout.entries[name].about == "depth"}
+        used = [self.layout.entries[name] for name in names]
+        deep = {entry.slot for entry in used if entry.about in ("depth", "previous")}
         depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
         view = self.domain.view(self.domain.action(self.action), scene.values, scene.valid, scene.parameters)
 
@@ -289,7 +294,7 @@ class HeadRule(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
         expected = process.moments(process.log_gate)[0].mean(axis=0)
-        said = tuple(head(self.layout.x(head.spec.inputs, seen, slots), resolutions) for head in self.heads)
+        said, slots = self._said(seen, slots, binding.outputs, resolutions)
         log_gate = None
         if self.gate is not None:
             log_gate = self.gate(self.layout.common(self.gate.inputs, seen, slots))
@@ -318,6 +323,43 @@ class HeadRule(eqx.Module):
             outcome_of=self.outcome_of,
             stays=self.process.spec.free == 0,
         )
+
+    def _said(
+        self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any
+    ) -> tuple[tuple[Said, ...], SceneSlots]:
+        """What every head says of every object, and the slots with what is expected one step before, where it is."""
+        found: list[Said] = []
+        moved = jnp.zeros((outputs.shape[-1], len(self.domain.dynamic)), seen.values.dtype)
+        for head, mine in zip(self.heads, outputs, strict=True):
+            if any(self.layout.entries[name].about == "previous" for name in head.spec.inputs):
+                slots = self._stepwise(head, seen, slots, moved, resolutions)
+            found.append(head(self.layout.x(head.spec.inputs, seen, slots), resolutions))
+            moved = jnp.where(mine[:, None], found[-1].mean[:, :, -1].mean(axis=0), moved)
+        return tuple(found), slots
+
+    def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, moved: Any, resolutions: Any) -> SceneSlots:
+        """The slots with the change expected of those one step before each member of the head's slot.
+
+        moved (N, Q): what earlier heads expect; the first step follows the slot that the closure starts from.
+        """
+        slot = head.spec.slot
+        depth = slots.depth(slot)
+        start = slots.masks[self.gamma.pointers[slot - self.gamma.roles].arguments[0]]
+
+        def with_previous(before: Any) -> SceneSlots:
+            return dataclasses.replace(slots, before={**slots.before, slot: before})
+
+        def step(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            k, moved, before = carry
+            last = jnp.where(k == 1, start, depth == k - 1)
+            mean = jnp.where(last[:, None], moved, 0.0).sum(axis=0) / jnp.maximum(last.sum(), 1)
+            here = (depth == k)[:, None]
+            before = jnp.where(here, mean, before)
+            said = head(self.layout.x(head.spec.inputs, seen, with_previous(before)), resolutions)
+            return k + 1, jnp.where(here, said.mean[:, :, -1].mean(axis=0), moved), before
+
+        first = (jnp.ones((), depth.dtype), moved, jnp.zeros_like(moved))
+        return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, first)[2])
 
     @property
     def outcome_of(self) -> int | None:

@@ -1,12 +1,13 @@
 """What a head sees of one object: the entries of x, row by row.
 
-A head is applied to every member of its slot. A row of its x has entries of five kinds, each with a name:
+A head is applied to every member of its slot. A row of its x has entries of six kinds, each with a name:
 
     of the action      `d`, `cos(heading)`             parameters, and harmonics of the frame's heading
     of its objects     `target.x`, `thing-hand.x`      properties of the action's objects, how far they are apart
     of slots           `present(b1)`, `count(b1)`, `mean(b1).x`    a slot that holds nobody gives zeros
     of the row itself  `own.x`, `own-target.x`, `depth(b1)`        the object's own properties, how far it is from one
                                                        of the action's objects, how many steps of a closure away
+    of the step before `previous(b1).x`                the change expected of those one step nearer in a closure
     around the row     `count(beside(own))`, `mean(beside(own)).x`     of whom a reference finds from the object
 
 Everything is written for NumPy (all object rows of an experience, float64) and JAX (the objects of one scene) alike.
@@ -25,8 +26,11 @@ from spare.language.domain import Domain
 from spare.language.frames import harmonic_names
 from spare.language.properties import encode, encoded_names
 from spare.language.references import Shell
+from spare.language.relations import Closure
 from spare.model.features import Observed, Slots
 
+OF_SLOTS = ("slot", "depth", "previous")
+"""What entries are about that belong to a slot of the list."""
 AGGREGATES = ("mean", "max", "min", "sum")
 
 
@@ -72,6 +76,9 @@ class RowLayout:
             for how in AGGREGATES:
                 found += [Entry(f"{how}({names[slot]}).{prop}", "slot", slot, how, k) for k, prop in enumerate(encoded)]
             found.append(Entry(f"depth({names[slot]})", "depth", slot))
+            if self.closure(slot):
+                dynamic = enumerate(self.domain.dynamic_names)
+                found += [Entry(f"previous({names[slot]}).{prop}", "previous", slot, column=q) for q, prop in dynamic]
         found += [Entry(f"own.{prop}", "own", column=k) for k, prop in enumerate(encoded)]
         for role, name in enumerate(template.objects):
             found += [Entry(f"own-{name}.{encoded[k]}", "offset", role, column=k) for k in self.plain_columns]
@@ -84,6 +91,13 @@ class RowLayout:
                         Entry(f"{how}({label}).{prop}", "around", number, how, k) for k, prop in enumerate(encoded)
                     ]
         return {entry.name: entry for entry in found}
+
+    def closure(self, slot: int) -> bool:
+        """Whether a slot is found by steps of one relation, as many as there are."""
+        if slot < self.shell.roles:
+            return False
+        pointer = self.shell.pointers[slot - self.shell.roles]
+        return isinstance(self.domain.reference(pointer.reference).relation, Closure)
 
     @functools.cached_property
     def inputs(self) -> tuple[Any, ...]:
@@ -133,6 +147,8 @@ class RowLayout:
                 part = own[..., entry.column] - slots.to_rows(slots.single(values, entry.slot), rows)[..., entry.column]
             elif entry.about == "depth":
                 part = 1.0 / (1.0 + slots.depth(entry.slot, rows))
+            elif entry.about == "previous":
+                part = slots.previous(entry.slot, rows)[..., entry.column]
             elif entry.about == "around":
                 part = self._around(entry, slots, values, rows, blocks)
             else:

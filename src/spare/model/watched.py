@@ -142,6 +142,12 @@ class _Making:
                     name = f"{label}-{self.template.objects[entry.slot]}.{prop}"
                     column, used = (self.rows.index(entry.name),), entry.name in head.inputs
                     self.gauges.append(Gauge(name, column, used, given=False, prop=prop, group=k))
+            for entry in self._about("previous"):
+                if entry.name in head.inputs:
+                    self.rows.append(entry.name)
+                    prop = self.layout.domain.dynamic_names[entry.column]
+                    name, column = f"previous({label}).{prop}", (len(self.rows) - 1,)
+                    self.gauges.append(Gauge(name, column, used=True, given=False, prop=prop, group=k))
             for entry in self._about("depth"):
                 if entry.name in head.inputs or (entry.slot == head.slot and self._closure(entry.slot)):
                     self.rows += [] if entry.name in self.rows else [entry.name]

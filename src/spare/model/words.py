@@ -54,6 +54,8 @@ def _inputs(head: Head) -> str:
     for name in head.spec.inputs:
         plain = "heading" if name.endswith("heading)") else name.replace("own.", "own ")
         plain = f"depth in {plain[6:-1]}" if plain.startswith("depth(") else plain
+        if plain.startswith("previous("):
+            plain = f"expected change of {plain.split(').')[1]} of the one before"
         found += [plain] if plain not in found else []
     return ", ".join(found) or "nothing (a constant)"
 

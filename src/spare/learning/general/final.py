@@ -20,7 +20,7 @@ from spare.model.copula import common_part, factor_log_density
 from spare.model.headrule import Gate, HeadRule, HeadRuleSpec
 from spare.model.heads import Head, HeadSpec
 from spare.model.predictors import Network
-from spare.model.rows import RowLayout
+from spare.model.rows import OF_SLOTS, RowLayout
 
 LARGEST_LOADING = 0.98
 
@@ -37,7 +37,7 @@ def compact(draft: Draft, layout: RowLayout) -> Draft:
     """The same with the pointers alone that some head predicts or looks at, and what those start from."""
     used = {head.slot for head in draft.heads}
     for head in draft.heads:
-        used |= {e.slot for e in layout.chosen(head.inputs) if e.about in ("slot", "depth")}
+        used |= {e.slot for e in layout.chosen(head.inputs) if e.about in OF_SLOTS}
     shell, roles = draft.shell, draft.shell.roles
     for slot in range(shell.slots - 1, roles - 1, -1):
         if slot in used:
@@ -54,7 +54,7 @@ def compact(draft: Draft, layout: RowLayout) -> Draft:
 
     def renamed(name: str) -> str:
         entry = layout.entries[name]
-        slot = number[entry.slot] if entry.about in ("slot", "depth") else entry.slot
+        slot = number[entry.slot] if entry.about in OF_SLOTS else entry.slot
         return by_entry[entry._replace(name="", slot=slot)]
 
     heads = tuple(

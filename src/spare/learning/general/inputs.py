@@ -177,7 +177,7 @@ class InputSearch:
         if absolute := self._absolute(head.spec):
             kept = tuple(name for name in head.spec.inputs if name not in absolute)
             trial = self.fit(dataclasses.replace(head.spec, inputs=kept))
-            head = trial if self._no_worse(head, trial) else head
+            head = trial if self.no_worse(head, trial) else head
         for minor in (False, True):
             drop = self._unneeded(head, minor=minor)
             for _ in range(TRIES):
@@ -185,7 +185,7 @@ class InputSearch:
                     break
                 kept = tuple(name for name in head.spec.inputs if name not in {*drop})
                 trial = self.fit(dataclasses.replace(head.spec, inputs=kept))
-                if self._no_worse(head, trial):
+                if self.no_worse(head, trial):
                     head, drop = trial, self._unneeded(trial, minor=minor)
                 else:
                     drop = drop[: len(drop) // 2]
@@ -199,7 +199,7 @@ class InputSearch:
         moving = {column for column in apart if not inputs[layout.property_of(column)].static}
         return {e.name for e in entries if e.about in ("role", "own") and e.column in moving}
 
-    def _no_worse(self, head: JudgedHead, trial: JudgedHead) -> bool:
+    def no_worse(self, head: JudgedHead, trial: JudgedHead) -> bool:
         """Whether held-out transitions do not speak against the smaller head."""
         return self.better(head, trial)[0] >= 0 or self.better(trial, head)[1] > DOUBTFUL
 

@@ -40,6 +40,7 @@ from spare.learning.general.training import (
 from spare.learning.presets import Schedule
 from spare.learning.threads import in_parallel
 from spare.model.heads import HeadSpec, Units
+from spare.model.rows import OF_SLOTS
 
 VERSION = 1
 """Of the training of heads; a cache does not reuse what another version trained."""
@@ -166,8 +167,9 @@ class Judge:
 
     def _meaning(self, shell: Shell, name: str) -> object:
         entry = self.rows.layout(shell).entries[name]
-        about = expressions(shell)[entry.slot] if entry.about in ("slot", "depth") else entry.slot
-        return (entry.about, about, entry.how, entry.column)
+        about = expressions(shell)[entry.slot] if entry.about in OF_SLOTS else entry.slot
+        found = (entry.about, about, entry.how, entry.column)
+        return (*found, zlib.crc32(self.rows.previous[about].tobytes())) if entry.about == "previous" else found
 
     def everywhere(self, shell: Shell, head: JudgedHead) -> Everywhere:
         """What a trained head with one outcome says of all object rows, whether they are its own or not.

@@ -29,6 +29,7 @@ from spare.learning.general.judge import Everywhere, Judge, JudgedHead, Trainer
 from spare.learning.general.outcomes import choose_outcomes, rule_outcomes
 from spare.learning.general.processes import Process, find_process, needed, process_rows
 from spare.learning.general.ranges import row_doubts
+from spare.learning.general.recursion import recursive
 from spare.learning.general.rows import ActionRows, Folds, action_rows, rows_of
 from spare.learning.general.slots import SlotRound, Slots, SlotSearch
 from spare.learning.presets import Heads
@@ -123,6 +124,7 @@ def learn(data: Experience, how: Learning) -> list[GeneralResult]:
         results = []
         for index, (search, draft) in searches.items():
             rows = action_rows(data, index, expected)
+            rows.previous.update(search.rows.previous)
             judge = Judge(rows, how.last_folds(rows.data.weights), how.finisher, rest=rest)
             rule, judged = make_rule(judge, draft, head, None if doubts is None else doubts[search.places])
             results.append(search.result(rule, judged, draft, process.level))
@@ -197,7 +199,7 @@ class ActionSearch:
             if not masks[slot].any():
                 continue
             with step(self.view, f"inputs and outcomes of {names[slot]}") as outcome:
-                head = self._head(search, slot)
+                head = self._head(search, slot, {one.spec.slot: one for one in kept})
                 outcome.append(_said(names[slot], head))
             kept += [] if head is None else [head]
         kept = rule_outcomes(search, kept)
@@ -220,13 +222,14 @@ class ActionSearch:
             float(changed.sum() / len(self.rows.data)),
         )
 
-    def _head(self, search: InputSearch, slot: int) -> JudgedHead | None:
+    def _head(self, search: InputSearch, slot: int, earlier: dict[int, JudgedHead]) -> JudgedHead | None:
         """The best head of a slot; None where the process says as much."""
         first = HeadSpec(slot, self.slots.first_inputs(search.shell, slot))
         kinds = [(k, p, r) for r in ((True, False) if self.moving else (True,)) for k, p in ((1, False), (2, True))]
         tried = [search.fit(dataclasses.replace(first, outcomes=k, pinned=p, relative=r)) for k, p, r in kinds]
         head = max(tried, key=lambda one: search.better(tried[0], one)[0])
         head = choose_outcomes(search, search.add(search.drop(head)))
+        head = recursive(search, head, earlier)
         mean, p_value = self.slots.test(self.slots.gain_of_slot(head))
         return head if mean > 0 and p_value < self.how.settings.alpha else None
 

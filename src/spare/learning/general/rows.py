@@ -16,7 +16,7 @@ from spare.data.experience import Experience
 from spare.data.precision import origins
 from spare.language.frames import mirrored, to_frame
 from spare.language.references import Pointer, Shell
-from spare.learning.bindings import Bindings
+from spare.learning.bindings import Bindings, Expression, expressions
 from spare.learning.dataset import ObservedRows, action_poses, observe_rows
 from spare.learning.folds import fold_masks
 from spare.model.features import ExperienceSlots, Observed
@@ -62,12 +62,14 @@ class ActionRows:
     """R object rows of n transitions of one action; `expected` (R, Q) is the change that the process expects.
 
     `origins`: what properties and parameters are counted from, where 32 bits would lose digits of them.
+    `previous`: by closure, the change expected of those one step before each row (R, Q), as `recursion.py` found it.
     """
 
     bindings: Bindings
     framed: bool
     expected: np.ndarray
     origins: tuple[float, ...] = ()
+    previous: dict[Expression, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def data(self) -> Experience:
@@ -150,12 +152,21 @@ class ActionRows:
         data, starts = self.data, self.data.offsets[:-1]
         objects = starts[:, None] + data.objects
         masks = self.bindings.masks(shell)
-        return ExperienceSlots(objects, masks, starts, self.owner, self.bindings.depths(shell), self.bindings.pairs)
+        before = {k: self.previous[one] for k, one in enumerate(expressions(shell)) if one in self.previous}
+        depths = self.bindings.depths(shell)
+        return ExperienceSlots(objects, masks, starts, self.owner, depths, self.bindings.pairs, before)
 
     def x(self, shell: Shell, names: Sequence[str], rows: np.ndarray, *, mirror: bool = False) -> np.ndarray:
         """x (rows, D) float64."""
         seen = self.reflected if mirror else self.observed
-        return self.layout(shell).x(tuple(names), seen.before, self.slots(shell), rows)
+        slots = self.slots(shell)
+        if mirror and slots.before:
+            frame = self.data.domain.action(self.action).frame
+            assert frame is not None
+            columns = frame.columns(self.data.domain.dynamic_names)
+            before = {slot: mirrored(change, columns) for slot, change in slots.before.items()}
+            slots = dataclasses.replace(slots, before=before)
+        return self.layout(shell).x(tuple(names), seen.before, slots, rows)
 
     def per_transition(self, numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Sums of numbers of these rows over each transition, (n,)."""
