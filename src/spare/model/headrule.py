@@ -38,7 +38,7 @@ from spare.language.relations import Closure
 from spare.model.copula import common_part, factor_log_density
 from spare.model.familiar import Familiar, Gauge, Looked, check_names, disagreements
 from spare.model.features import Observed, SceneSlots, observe
-from spare.model.heads import Head, Said, matching
+from spare.model.heads import Head, HeadSpec, Said, matching
 from spare.model.predictors import Network, Take, load_network
 from spare.model.rows import RowLayout
 from spare.model.rule import Binding, follow
@@ -134,6 +134,13 @@ def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, 
     return jnp.stack(found)
 
 
+def _check_inputs(layout: RowLayout, spec: HeadSpec) -> None:
+    """Whether a head of this list can have these inputs."""
+    for entry in layout.chosen(spec.inputs):
+        if entry.about == "previous" and (entry.slot != spec.slot or spec.outcomes > 1):
+            raise DefinitionError(f"input {entry.name!r} is for a head of that slot, with one outcome")
+
+
 class HeadRule(eqx.Module):
     """T = (A, pointers, heads, process) with an ensemble of M members; see the module's description.
 
@@ -172,9 +179,7 @@ class HeadRule(eqx.Module):
         for head in self.heads:
             if head.spec.slot >= spec.shell.slots:
                 raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
-            for entry in self.layout.chosen(head.spec.inputs):
-                if entry.about == "previous" and (entry.slot != head.spec.slot or head.spec.outcomes > 1):
-                    raise DefinitionError(f"input {entry.name!r} is for a head of that slot, with one outcome")
+            _check_inputs(self.layout, head.spec)
         for name in process.spec.inputs:
             if self.world.entries.get(name) is None or self.world.entries[name].about not in ("own", "around"):
                 raise DefinitionError(f"a process sees an object and what it points at alone, not {name!r}")

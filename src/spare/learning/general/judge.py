@@ -42,7 +42,7 @@ from spare.learning.threads import in_parallel
 from spare.model.heads import HeadSpec, Units
 from spare.model.rows import OF_SLOTS
 
-VERSION = 1
+VERSION = 2
 """Of the training of heads; a cache does not reuse what another version trained."""
 MOST_ROWS = 20_000
 """A head is trained on at most so many rows, drawn at random."""
@@ -253,12 +253,18 @@ class Judge:
         stay = np.clip(self.rest / np.square(y_scale), 1e-8, 1.0)
         inside = (x[moved] if free is not y else x) - x_mean
         target = np.clip(free - y_mean, -limit, limit) / y_scale
-        # Outliers go as far as the farthest rows of this head did, or as everything does.
+        # Outliers go as far as the farthest rows of this head did, as changes do, or as values differ: a wrong record
+        # may say anything, also of what never changes.
         far = np.sort(np.abs(y - y_mean), axis=0)[-max(1, len(y) // 50) :] if len(y) else np.ones((1, len(y_scale)))
-        overall = np.sqrt(np.square(self.rows.y).mean(axis=0))
-        wide = np.maximum(np.sqrt(np.square(far).mean(axis=0)), overall) / y_scale
-        start = Start(centres, slopes(inside / x_scale, target), stay, np.clip(wide, 0.5, 1e3))
+        wide = np.maximum(np.sqrt(np.square(far).mean(axis=0)), self._large) / y_scale
+        start = Start(centres, slopes(inside / x_scale, target), stay, np.clip(wide, 0.5, 1e4))
         return Scaling(x_mean, x_scale, y_mean, y_scale, start)
+
+    @functools.cached_property
+    def _large(self) -> np.ndarray:
+        """What counts as far away, (Q,): typical changes, or a third of how much values differ."""
+        values = self.rows.observed.values[:, list(self.rows.data.domain.dynamic)]
+        return np.maximum(np.sqrt(np.square(self.rows.y).mean(axis=0)), values.std(axis=0) / 3)
 
     def _member(self, head: Prepared, fold: int, salt: int) -> tuple[HeadWeights, object]:
         held = self.folds.held[fold][self.rows.owner[head.rows]]
@@ -291,7 +297,8 @@ class Judge:
         held = np.flatnonzero(check & (head.weight > 0))[: self.room.check]
         checked = padded(x[held], y[held], head.weight[held], own, self.room.check, width)
         units, every = self.looking(head)
-        return HeadProblem(rows, checked, units, np.int32(count)), every
+        wide = np.asarray(scaling.start.wide, np.float32)
+        return HeadProblem(rows, checked, units, np.int32(count), wide), every
 
     def judged(self, head: Prepared, found: list[tuple[HeadWeights, Outlook]]) -> JudgedHead:
         """What members that were trained on folds say of the rows that they did not see."""

@@ -1,12 +1,12 @@
 """Recursion along a closure: each link follows what is expected of the one before it.
 
-A head over a closure (`behind*`) that sees how deep a link is learns a number for each depth that it has seen, and knows
-nothing of longer chains. Where the change of a link depends on that of the link before, one step says it all:
+A head over a closure (`behind*`) that sees how deep a link is learns a number for each depth that it has seen, and
+nothing about longer chains. Where the change of a link depends on that of the link before, one step says it all:
 
 1. A head sees the observed change of those one step before (`previous(b1).x`) instead of the depth; what else it does
    not need is left out.
-2. What it expects, step by step from the objects that the closure starts from, takes the place of what was observed, and
-   it is trained again: in use nobody has observed anything yet.
+2. What it expects, step by step from the objects that the closure starts from, takes the place of what was observed,
+   and it is trained again: in use nobody has observed anything yet.
 3. It is kept if it is better by the paired test, or no worse and simpler.
 """
 

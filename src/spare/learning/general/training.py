@@ -31,6 +31,8 @@ CLOSED = -1e9
 """The offset of an outcome that a head does not have."""
 GATE_PRIOR = 4.0
 """Log weights are linear in x, but for this prior: a row says little about them, and a network learns it by heart."""
+IMAGINED = 2.0
+"""Outliers that every head is taken to have seen, as far away as changes are large."""
 FORM = HeadSpec(0, (), OUTCOMES, pinned=True, scope="object")
 MOST_STEPS = 2500
 WIDER = (1.0, 1.1, 1.25, 1.45, 1.75, 2.2)
@@ -47,12 +49,16 @@ class HeadRows(NamedTuple):
 
 
 class HeadProblem(NamedTuple):
-    """What a member is trained and validated on, in units of y; with `gated` 0 outcomes come from elsewhere alone."""
+    """What a member is trained and validated on, in units of y; with `gated` 0 outcomes come from elsewhere alone.
+
+    wide (Q,): how far outliers are expected to go before any was seen.
+    """
 
     rows: HeadRows
     check: HeadRows
     units: Units
     count: Any
+    wide: Any
     gated: Any = np.float32(1.0)
     rate: Any = np.float32(0.0)
 
@@ -87,7 +93,10 @@ def surrogate(weights: HeadWeights, rows: HeadRows, problem: HeadProblem, beta: 
     far = gate + log_far + (weigh * wide).sum(-1)
     assert weights.net is not None
     bent = jnp.square(jax.vmap(weights.net)(rows.x)[:, :OUTCOMES]).sum(axis=-1)
-    prior = (GATE_PRIOR * bent - log_far - log_near) / problem.count  # one imagined outlier, and one that is none
+    # One imagined row that is no outlier, and a few that are: training data may hold none, and others will.
+    added = weights.tail[1 + problem.wide.shape[-1] :]
+    far_off = (added + 0.5 * jnp.square(problem.wide * jnp.exp(-added))).sum()
+    prior = (GATE_PRIOR * bent - log_far - log_near + IMAGINED * far_off) / problem.count
     return prior - (share * jnp.stack([near, far], axis=-1)).sum(axis=(1, 2))
 
 
