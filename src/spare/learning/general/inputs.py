@@ -83,9 +83,12 @@ class InputSearch:
 
     def better(self, old: JudgedHead, new: JudgedHead) -> tuple[float, float]:
         """(gain in nats per judged transition, p-value)."""
-        gain = np.where(old.seen, new.log_density - old.log_density, 0.0)
-        total = self.judge.rows.per_transition(gain, old.rows)
+        total = self.gain(old, new)
         return paired_improvement(np.zeros_like(total), -total, self.judge.folds.judged)
+
+    def gain(self, old: JudgedHead, new: JudgedHead) -> np.ndarray:
+        """By how much log p of every transition rises, (n,)."""
+        return self.judge.rows.per_transition(np.where(old.seen, new.log_density - old.log_density, 0.0), old.rows)
 
     def add(self, head: JudgedHead, offered: Sequence[Group] | None = None) -> JudgedHead:
         """With the groups that earn their place, one after another: of these, or of all that could be added."""

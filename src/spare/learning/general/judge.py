@@ -224,6 +224,12 @@ class Judge:
         weight = self.folds.weights[self.rows.owner[rows]]
         return Prepared(spec, rows, x, y, weight, image, self._scaling(spec, x, y, weight, image))
 
+    def moved(self, y: np.ndarray) -> np.ndarray:
+        """Which changes y (rows, Q) are more than noise, (rows,)."""
+        resolutions = self.rows.data.domain.resolutions
+        limit = np.maximum(resolutions, REST_DEVIATIONS * np.sqrt(self.rest + resolutions**2))
+        return np.any(np.abs(y) > limit, axis=1)
+
     def _scaling(
         self, spec: HeadSpec, x: np.ndarray, y: np.ndarray, weight: np.ndarray, image: np.ndarray | None
     ) -> Scaling:
@@ -231,8 +237,7 @@ class Judge:
         x_mean, x_scale = seen.mean(axis=0), seen.std(axis=0)
         x_scale = np.where(x_scale > 1e-6 * np.maximum(np.abs(x_mean), 1e-6), x_scale, 1.0)
         resolutions = self.rows.data.domain.resolutions
-        rest = self.rest + resolutions**2
-        moved = np.any(np.abs(y) > np.maximum(resolutions, REST_DEVIATIONS * np.sqrt(rest)), axis=1)
+        moved = self.moved(y)
         free = y[moved] if spec.pinned and moved.sum() >= 5 else y
         y_mean = np.median(free, axis=0) if len(free) else np.zeros(y.shape[1])
         apart = np.abs(free - y_mean)
@@ -298,7 +303,8 @@ class Judge:
         checked = padded(x[held], y[held], head.weight[held], own, self.room.check, width)
         units, every = self.looking(head)
         wide = np.asarray(scaling.start.wide, np.float32)
-        return HeadProblem(rows, checked, units, np.int32(count), wide), every
+        free = max(int(self.moved(head.y[used]).sum()) * len(parts), 1) if head.spec.pinned else count
+        return HeadProblem(rows, checked, units, np.int32(count), np.int32(free), wide), every
 
     def judged(self, head: Prepared, found: list[tuple[HeadWeights, Outlook]]) -> JudgedHead:
         """What members that were trained on folds say of the rows that they did not see."""

@@ -33,7 +33,7 @@ from spare.learning.general.training import (
     offsets_of,
 )
 from spare.learning.presets import Schedule
-from spare.learning.statistics import paired_improvement
+from spare.learning.statistics import sparse_improvement
 from spare.learning.threads import in_parallel
 from spare.model.heads import HeadSpec
 from spare.model.predictors import Network
@@ -55,7 +55,7 @@ def choose_outcomes(search: InputSearch, head: JudgedHead) -> JudgedHead:
         if (outcomes, pinned) == (2, False) and best.spec.outcomes > 1:
             continue
         trial = search.fit(dataclasses.replace(head.spec, outcomes=outcomes, pinned=pinned))
-        mean, p_value = search.better(best, trial)
+        mean, p_value = sparse_improvement(search.gain(best, trial), search.judge.folds.judged)
         if mean > 0 and p_value < search.alpha:
             best = trial
     return best
@@ -75,7 +75,7 @@ def rule_outcomes(search: InputSearch, heads: list[JudgedHead]) -> list[JudgedHe
     together = Together(search.judge, search.shell, search.masks, specs, names)
     shared, joint = together.fit()
     apart = sum((rows.per_transition(heads[k].log_density, heads[k].rows) for k in mixed), np.zeros(len(rows.data)))
-    mean, p_value = paired_improvement(-apart, -joint, search.judge.folds.judged)
+    mean, p_value = sparse_improvement(joint - apart, search.judge.folds.judged)
     if not (mean > 0 and p_value < search.alpha):
         return heads
     new = dict(zip(mixed, shared, strict=True))

@@ -23,7 +23,7 @@ from spare.model.features import ExperienceSlots, Observed
 from spare.model.rows import RowLayout
 from spare.model.watched import origins_in
 
-JUDGED = 200
+JUDGED = 250
 """How many transitions a paired test should rest on."""
 MOST_FOLDS = 6
 MOST_HELD_OUT = 50

@@ -23,7 +23,7 @@ from spare.language.references import EVERYONE, Pointer, Shell, next_pointers
 from spare.learning.bindings import Expression, expressions
 from spare.learning.general.judge import Everywhere, Judge, JudgedHead
 from spare.learning.presets import Heads
-from spare.learning.statistics import paired_improvement
+from spare.learning.statistics import sparse_improvement
 from spare.model.heads import HeadSpec
 from spare.model.rows import Entry
 
@@ -169,7 +169,7 @@ class SlotSearch:
 
     def test(self, gain: np.ndarray) -> tuple[float, float]:
         """(mean gain in nats per judged transition, p-value that there is one)."""
-        return paired_improvement(np.zeros_like(gain), -gain, self.judged)
+        return sparse_improvement(gain, self.judged)
 
     # -- from below ---------------------------------------------------------------------------------------------
 
@@ -261,9 +261,7 @@ class SlotSearch:
     @functools.cached_property
     def changed(self) -> np.ndarray:
         """Which rows changed beyond their resolution and what rests, (R,)."""
-        rows, resolutions = self.judge.rows, self.judge.rows.data.domain.resolutions
-        limit = np.maximum(resolutions, 4.5 * np.sqrt(self.judge.rest + resolutions**2))
-        return np.any(np.abs(rows.y) > limit, axis=1)
+        return self.judge.moved(self.judge.rows.y)
 
     def find(self) -> Slots:
         """All of it: grow, narrow, and a dense head for the rest where it is needed (or for all, if asked for)."""
@@ -295,20 +293,21 @@ class SlotSearch:
         return found
 
     def helps(self, better: np.ndarray, rows: np.ndarray) -> bool:
-        """Whether the paired test supports what is gained on these rows, and it is more than how still things are.
+        """Whether the paired test supports what is gained, and on these rows it is more than how still things are.
 
-        It is if much is gained per value, or if something is gained on those rows that changed.
+        It is if much is gained per value of them, or if something is gained on those rows that changed; these may be few, so
+        the test asks less of them alone.
         """
 
-        def supported(gain: np.ndarray) -> bool:
+        def supported(gain: np.ndarray, level: float) -> bool:
             mean, p_value = self.test(gain)
-            return mean > 0 and p_value < self.alpha
+            return mean > 0 and p_value < level
 
         changed, seen = rows[self.changed[rows]], rows[self._seen[rows]]
-        if not len(seen) or not supported(self.judge.rows.per_transition(better[rows], rows)):
+        if not len(seen) or not supported(self.total(better), self.alpha):
             return False
         much = better[seen].mean() > STILL * self.judge.rows.y.shape[1]
-        return bool(much or supported(self.judge.rows.per_transition(better[changed], changed)))
+        return bool(much or supported(self.judge.rows.per_transition(better[changed], changed), 5 * self.alpha))
 
     def _worth_it(self, slots: Slots) -> Slots:
         """Without slots on whose members the dense head is better than their own."""

@@ -31,6 +31,8 @@ CLOSED = -1e9
 """The offset of an outcome that a head does not have."""
 GATE_PRIOR = 4.0
 """Log weights are linear in x, but for this prior: a row says little about them, and a network learns it by heart."""
+SLOPES = 1.0
+"""A prior on the linear part of log weights and log variances: a few events separate any number of inputs."""
 IMAGINED = 2.0
 """Outliers that every head is taken to have seen, as far away as changes are large."""
 FORM = HeadSpec(0, (), OUTCOMES, pinned=True, scope="object")
@@ -51,6 +53,7 @@ class HeadRows(NamedTuple):
 class HeadProblem(NamedTuple):
     """What a member is trained and validated on, in units of y; with `gated` 0 outcomes come from elsewhere alone.
 
+    count: rows to train on; free: those of them that tell of outcomes that are not pinned.
     wide (Q,): how far outliers are expected to go before any was seen.
     """
 
@@ -58,6 +61,7 @@ class HeadProblem(NamedTuple):
     check: HeadRows
     units: Units
     count: Any
+    free: Any
     wide: Any
     gated: Any = np.float32(1.0)
     rate: Any = np.float32(0.0)
@@ -96,7 +100,9 @@ def surrogate(weights: HeadWeights, rows: HeadRows, problem: HeadProblem, beta: 
     # One imagined row that is no outlier, and a few that are: training data may hold none, and others will.
     added = weights.tail[1 + problem.wide.shape[-1] :]
     far_off = (added + 0.5 * jnp.square(problem.wide * jnp.exp(-added))).sum()
-    prior = (GATE_PRIOR * bent - log_far - log_near + IMAGINED * far_off) / problem.count
+    spreads = OUTCOMES + 2 * problem.wide.shape[-1]
+    sloped = jnp.square(weights.linear[:, :OUTCOMES]).sum() + jnp.square(weights.linear[:, spreads:]).sum()
+    prior = (GATE_PRIOR * bent + SLOPES * sloped - log_far - log_near + IMAGINED * far_off) / problem.count
     return prior - (share * jnp.stack([near, far], axis=-1)).sum(axis=(1, 2))
 
 
@@ -120,7 +126,7 @@ def _trained(schedule: Schedule, weights: HeadWeights, problem: HeadProblem, bat
         loss = (problem.check.weight * exact(weights, problem.check, problem)).sum()
         return jnp.where(total > 0, loss / jnp.maximum(total, 1e-9), jnp.nan)
 
-    less = schedule.decay / problem.count
+    less = schedule.decay / problem.free
     # What is linear in x is meant as it is: a prior towards 0 would bend it.
     decay = weights._replace(
         net=jax.tree.map(lambda _: less, weights.net),
