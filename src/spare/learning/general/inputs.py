@@ -22,7 +22,7 @@ from spare.learning.general.judge import WIDER, Judge, JudgedHead, Prepared
 from spare.learning.general.rows import ActionRows
 from spare.learning.general.training import look
 from spare.learning.screen import left_out, random_features
-from spare.learning.statistics import paired_improvement
+from spare.learning.statistics import paired_improvement, sparse_improvement
 from spare.model.heads import HeadSpec
 from spare.model.rows import RowLayout
 
@@ -204,7 +204,8 @@ class InputSearch:
 
     def no_worse(self, head: JudgedHead, trial: JudgedHead) -> bool:
         """Whether held-out transitions do not speak against the smaller head."""
-        return self.better(head, trial)[0] >= 0 or self.better(trial, head)[1] > DOUBTFUL
+        lost = sparse_improvement(self.gain(trial, head), self.judge.folds.judged)
+        return lost.gain <= 0 or lost.p_value > DOUBTFUL
 
     def _unneeded(self, head: JudgedHead, *, minor: bool) -> list[str]:
         """Entries that the paired test does not ask for, the least useful first; one is always left.

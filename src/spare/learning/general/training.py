@@ -126,7 +126,8 @@ def _trained(schedule: Schedule, weights: HeadWeights, problem: HeadProblem, bat
         loss = (problem.check.weight * exact(weights, problem.check, problem)).sum()
         return jnp.where(total > 0, loss / jnp.maximum(total, 1e-9), jnp.nan)
 
-    less = schedule.decay / problem.free
+    # The means of free outcomes are learned from few rows, their weights from all: one network for both.
+    less = schedule.decay / jnp.sqrt(1.0 * problem.free * problem.count)
     # What is linear in x is meant as it is: a prior towards 0 would bend it.
     decay = weights._replace(
         net=jax.tree.map(lambda _: less, weights.net),
