@@ -189,7 +189,7 @@ class Heads:
     `dense`            one head for everyone, no references: the yardstick
     """
 
-    search: Schedule = Schedule()
+    search: Schedule = Schedule(steps=700)
     final: Schedule = Schedule(steps=2000)
     alpha: float = 0.01
     max_references: int = 4

@@ -5,7 +5,7 @@
    about; the one whose head gains most over the process is kept if the paired test supports it.
 3. From above: a slot that holds many who do not change is replaced by narrower ones that lose nothing.
 4. What the dense head gains on everybody else by the paired test keeps a dense head; a slot on whose members the dense
-   head is better than the slot's own is not kept.
+   head is better than the slot's own is not kept, and none is where the dense head alone says as much.
 
 Every candidate is judged on the same transitions: rows that it does not hold are the process's.
 """
@@ -276,9 +276,23 @@ class SlotSearch:
         slots, total = self.grow(nothing)
         slots, total = self.narrow(slots, total)
         slots = self._worth_it(slots)
-        if self._dense_left(slots):
-            return self._with_dense(slots)
-        return slots
+        if not self._dense_left(slots):
+            return slots
+        return self._with_dense(slots if self._beside_dense(slots) else nothing)
+
+    def _beside_dense(self, slots: Slots) -> bool:
+        """Whether slots say more of their members than the dense head, which is there anyway: one head is simpler."""
+        assert self.dense is not None
+        masks, gain = slots.masks(self.judge), np.zeros(len(self.judged))
+        everyone = np.ones(len(self.judge.rows.owner), bool)
+        dense = self._over(self.dense, everyone)
+        for slot in slots.predicted:
+            if masks[slot].any():
+                head = self.judge.fit(slots.shell, masks, [self.spec(slots.shell, slot, 2, True)])[0]
+                more = self._over(head, everyone) - dense
+                gain += self.judge.rows.per_transition(more[head.rows], head.rows)
+        mean, p_value = self.test(gain)
+        return mean > 0 and p_value < self.alpha
 
     def _dense_left(self, slots: Slots) -> bool:
         """Whether the dense head gains on everybody else, and on those of them that changed."""
