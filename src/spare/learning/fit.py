@@ -38,6 +38,8 @@ from spare.model.spec import FeatureSpec
 
 Settings = TypeVar("Settings", Search, Heads)
 MOST_RULES = 6
+MOST_MECHANISMS = 3
+"""So many ways in which an action can work one rule tells apart, by its outcomes."""
 JUDGES = 3
 """How many networks, at least, judge inputs and targets; each holds out other samples."""
 
@@ -71,8 +73,9 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
 ) -> FitResult:
     """Learn a model from experience: one search per action template (sections 4.1 to 4.3 of the paper).
 
-    `preset` is `default`, `paper` or a `Preset`; `rules` is how many rules to learn for each action (a `Mixing` says
-    more about how, `"auto"` lets held-out likelihood decide). Further keywords override the preset's search
+    `preset` is `default`, `paper` or a `Preset`. `rules` is how many ways in which each action can work are expected:
+    the default tells up to three apart as outcomes of one rule, as many as held-out likelihood supports (`"auto"` and 1
+    mean the same there); more, or a `Mixing`, which says how, are rules of the paper's kind, by EM. Further keywords override the preset's search
     settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
     """
     check_threads()
@@ -98,7 +101,7 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
         heads = _overridden(heads, search)
         found = learn(data, Learning(heads, seed, threads, cache, listener))
         default = default_variance(data, np.ones(len(data.values), bool), data.weights)
-        told = (*failures(found), *notes, *_missing(data))
+        told = (*failures(found), *_fewer(found, rules), *notes, *_missing(data))
         facts = provenance(chosen, seed, data, (), told)
         model = Model(domain, [one.rule for one in found], default, facts)
         return FitResult(model, tuple(found), dataclasses.replace(chosen, heads=heads), seed, told)
@@ -128,11 +131,29 @@ def _check_rules(rules: Any) -> int | Mixing | Literal["auto"]:
 
 def _not_for_heads(data: Experience, rules: int | Mixing | Literal["auto"]) -> str:
     """Why rules with heads cannot be learned from these data, or nothing."""
-    if rules not in (1, "auto"):
-        return "several rules for one action were asked for"
+    if isinstance(rules, Mixing) or (rules != "auto" and rules > MOST_MECHANISMS):
+        return f"more than {MOST_MECHANISMS} rules for one action, or a Mixing, were asked for"
     if not all(leaf.shifts for leaf in data.domain.leaves):
         return "some property is not a number or an angle"
     return ""
+
+
+def _fewer(found: Sequence[GeneralResult], rules: int | Mixing | Literal["auto"]) -> list[str]:
+    """What is said where several rules were asked for: they are outcomes of one rule, or there are fewer."""
+    if not isinstance(rules, int) or rules == 1:
+        return []
+    told = []
+    for one in found:
+        count, name = one.rule.outcomes, one.action
+        if count >= rules:
+            told.append(f"action {name!r}: the {count} rules are outcomes of one rule, which tells them apart")
+        else:
+            told.append(
+                f"action {name!r}: {rules} rules were asked for, but held-out transitions tell {count} "
+                f"mechanism{'s' if count > 1 else ''} apart. If there are more, they differ in something that neither "
+                "the properties nor what happens show; or there are too few transitions"
+            )
+    return told
 
 
 def _missing(data: Experience) -> list[str]:

@@ -16,15 +16,16 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from scipy.special import expit, logsumexp
-from sklearn.cluster import KMeans
 
 from spare.data.scene import round_up
 from spare.language.references import Shell
 from spare.learning.bindings import expressions
 from spare.learning.cache import Kept, TrainingCache
 from spare.learning.general.rows import ActionRows, Folds
+from spare.learning.general.starts import lines, slopes
 from spare.learning.general.training import (
     CLOSED,
+    FREE,
     OUTCOMES,
     WIDER,
     HeadProblem,
@@ -251,10 +252,7 @@ class Judge:
                 y_mean[group[1]] = 0.0  # the mirror image has the opposite
         apart = np.minimum(np.abs(free - y_mean), limit) if len(free) else np.ones((1, y.shape[1]))
         y_scale = np.maximum(np.sqrt(np.square(apart).mean(axis=0)), resolutions)
-        centres = np.zeros((2, y.shape[1]))
-        normal = np.clip((free - y_mean) / y_scale, -3, 3)
-        if spec.free > 1 and len(free) >= 8 and np.ptp(normal, axis=0).max() > 1e-6:
-            centres = KMeans(2, n_init="auto", random_state=self.seed % 2**31).fit(normal[:2000]).cluster_centers_
+        centres = np.zeros((FREE, y.shape[1]))
         stay = np.clip(self.rest / np.square(y_scale), 1e-8, 1.0)
         inside = (x[moved] if free is not y else x) - x_mean
         target = np.clip(free - y_mean, -limit, limit) / y_scale
@@ -262,7 +260,11 @@ class Judge:
         # may say anything, also of what never changes.
         far = np.sort(np.abs(y - y_mean), axis=0)[-max(1, len(y) // 50) :] if len(y) else np.ones((1, len(y_scale)))
         wide = np.maximum(np.sqrt(np.square(far).mean(axis=0)), self._large) / y_scale
-        start = Start(centres, slopes(inside / x_scale, target), stay, np.clip(wide, 0.5, 1e4))
+        tilted = np.repeat(slopes(inside / x_scale, target)[None], FREE, axis=0)
+        if spec.free > 1 and len(free) >= 8 and np.ptp(target, axis=0).max() > 1e-6:
+            found = lines(inside / x_scale, np.clip(target, -3, 3), spec.free, self.seed % 2**31)
+            centres[: spec.free], tilted[: spec.free] = found
+        start = Start(centres, tilted, stay, np.clip(wide, 0.5, 1e4))
         return Scaling(x_mean, x_scale, y_mean, y_scale, start)
 
     @functools.cached_property
@@ -373,14 +375,6 @@ class Prepared(NamedTuple):
     weight: np.ndarray
     image: np.ndarray | None
     scaling: Scaling
-
-
-def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Ridge regression of y on x, both normalised, (D, Q): with as much trust as there are rows."""
-    if not len(x) or not x.shape[1]:
-        return np.zeros((x.shape[1], y.shape[1]))
-    gram = x.T @ x + (1.0 + 0.01 * len(x)) * np.eye(x.shape[1])
-    return np.linalg.solve(gram, x.T @ y)
 
 
 def padded(x: np.ndarray, y: np.ndarray, weight: np.ndarray, offset: np.ndarray, size: int, width: int) -> HeadRows:

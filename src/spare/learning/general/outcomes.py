@@ -1,15 +1,16 @@
 """How many outcomes a head has, and whether they are each object's or the whole rule's.
 
 Simple first, each step by the paired test on held-out transitions: one Gaussian; two outcomes with one pinned to
-"follows its process"; three with one pinned; two free ones. Then, where several objects have outcomes, one outcome for
-the whole rule: heads are trained on, each told by the others of its transition which outcome it is, and a gate that
-sees the transition as a whole learns the weights.
+"follows its process"; three with one pinned; two free ones; three free ones. Then, where several objects have outcomes,
+one outcome for the whole rule: heads are trained on, each told by the others of its transition which outcome it is, and
+a gate that sees the transition as a whole learns the weights.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,13 +25,14 @@ from spare.learning.general.inputs import InputSearch
 from spare.learning.general.judge import Judge, JudgedHead, Prepared, rows_to_train
 from spare.learning.general.training import (
     CLOSED,
+    FREE,
     OUTCOMES,
     HeadWeights,
     Outlook,
-    exchanged,
     look,
     minibatches,
     offsets_of,
+    reordered,
 )
 from spare.learning.presets import Schedule
 from spare.learning.statistics import sparse_improvement
@@ -39,7 +41,7 @@ from spare.model.heads import HeadSpec
 from spare.model.predictors import Network
 from spare.programs import PROGRAMS
 
-STEPS = ((2, True), (3, True), (2, False))
+STEPS = ((2, True), (3, True), (2, False), (3, False))
 SWEEPS = 2
 """How often every head is trained on, told by the others which outcome it is."""
 STRONGEST = 60.0
@@ -50,15 +52,20 @@ def choose_outcomes(search: InputSearch, head: JudgedHead) -> JudgedHead:
     """The head with the outcomes that the paired test asks for."""
     best = search.fit(dataclasses.replace(head.spec, outcomes=1, pinned=False))
     for outcomes, pinned in STEPS:
-        if (outcomes, pinned) == (3, True) and best.spec.outcomes != 2:
-            continue
-        if (outcomes, pinned) == (2, False) and best.spec.outcomes > 1:
+        if not _next(best.spec, outcomes, pinned):
             continue
         trial = search.fit(dataclasses.replace(head.spec, outcomes=outcomes, pinned=pinned))
         mean, p_value = sparse_improvement(search.gain(best, trial), search.judge.folds.judged)
         if mean > 0 and p_value < search.alpha:
             best = trial
     return best
+
+
+def _next(spec: HeadSpec, outcomes: int, pinned: bool) -> bool:
+    """Whether a head of this kind is tried after the one found so far: three after two, free ones if none is pinned."""
+    if outcomes == 3:
+        return spec.outcomes == 2 and spec.pinned == pinned
+    return pinned or spec.outcomes == 1
 
 
 def rule_outcomes(search: InputSearch, heads: list[JudgedHead]) -> list[JudgedHead]:
@@ -157,7 +164,7 @@ class Together:
             return per_outcome(judge.rows, said.log_outcomes[0, : len(rows)].clip(-1e4), rows)
 
         known = [evidence(k, one) for k, one in enumerate(members)]
-        if self.specs[0].free == 2:
+        if self.specs[0].free > 1:
             members, known = self._aligned(members, known, evidence, ~held)
         gate_steps = Schedule(hidden=(32, 32, 32), steps=400, check_every=25)
         seed = [judge.seed, fold]
@@ -177,13 +184,13 @@ class Together:
 
     def _aligned(self, members: list[HeadWeights], known: list[np.ndarray], evidence: Any, train: np.ndarray) -> Any:
         """Free outcomes of every head in the order in which they go best with those of the first."""
-        total = known[0]
+        total, free = known[0], self.specs[0].free
+        orders = [(*one, *range(free, FREE)) for one in itertools.permutations(range(free))]
         for k in range(1, len(members)):
-            other = exchanged(members[k])
-            turned = evidence(k, other)
-            scores = [logsumexp(total + one + self.open, axis=1)[train].sum() for one in (known[k], turned)]
-            if scores[1] > scores[0]:
-                members[k], known[k] = other, turned
+            tried = [members[k], *(reordered(members[k], one) for one in orders[1:])]
+            turned = [(evidence(k, one), one) for one in tried]
+            scores = [logsumexp(total + one + self.open, axis=1)[train].sum() for one, _ in turned]
+            known[k], members[k] = turned[int(np.argmax(scores))]
             total = total + known[k]
         return members, known
 

@@ -309,8 +309,8 @@ class SlotSearch:
     def helps(self, better: np.ndarray, rows: np.ndarray) -> bool:
         """Whether the paired test supports what is gained, and on these rows it is more than how still things are.
 
-        It is if much is gained per value of them, or if something is gained on those rows that changed; these may be few, so
-        the test asks less of them alone.
+        It is if much is gained per value of them, or if something is gained on those rows that changed; these may be
+        few, so the test asks less of them alone.
         """
 
         def supported(gain: np.ndarray, level: float) -> bool:

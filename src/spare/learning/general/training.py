@@ -1,7 +1,7 @@
 """Training one member of a head (`model/heads.py`), in one compiled program whatever its outcomes are.
 
-Every head is trained in the same form: a pinned outcome and two free ones, of which `offset` leaves open those that the
-head has. So a whole search compiles one program for training and one for looking at what was trained.
+Every head is trained in the same form: a pinned outcome and three free ones, of which `offset` leaves open those that
+the head has. So a whole search compiles one program for training and one for looking at what was trained.
 
     loss of a row = -log sum over k of exp(log w_k(x) + offset_k) p_k(y | x)
 
@@ -13,6 +13,7 @@ component are held fixed, which lets every value be weighed by variance^beta (be
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,8 +26,10 @@ from spare.model.heads import HeadSpec, HeadWeights, Said, Units, gauss, say
 from spare.model.predictors import Network
 from spare.programs import PROGRAMS
 
-OUTCOMES = 3
-"""Of the form in which heads are trained: pinned, free, free."""
+FREE = 3
+"""Outcomes of the form in which heads are trained that a network predicts."""
+OUTCOMES = 1 + FREE
+"""All of them: the first is pinned."""
 CLOSED = -1e9
 """The offset of an outcome that a head does not have."""
 GATE_PRIOR = 4.0
@@ -77,7 +80,7 @@ def offsets_of(spec: HeadSpec) -> np.ndarray:
 def _terms(weights: HeadWeights, rows: HeadRows, units: Units, gated: Any = 1.0) -> tuple[Said, Any]:
     """What is said of rows, and the log weight of every outcome."""
     said = say(FORM, weights, rows.x, units)
-    # log_gate is normalised over all three: leave out the closed ones and normalise again.
+    # log_gate is normalised over all of them: leave out the closed ones and normalise again.
     gate = said.log_gate + jnp.where(rows.offset <= 0.5 * CLOSED, CLOSED, 0.0)
     gate = gate - jax.nn.logsumexp(gate, axis=-1, keepdims=True)
     return said, gated * gate
@@ -100,7 +103,7 @@ def surrogate(weights: HeadWeights, rows: HeadRows, problem: HeadProblem, beta: 
     # One imagined row that is no outlier, and a few that are: training data may hold none, and others will.
     added = weights.tail[1 + problem.wide.shape[-1] :]
     far_off = (added + 0.5 * jnp.square(problem.wide * jnp.exp(-added))).sum()
-    spreads = OUTCOMES + 2 * problem.wide.shape[-1]
+    spreads = OUTCOMES + FREE * problem.wide.shape[-1]
     sloped = jnp.square(weights.linear[:, :OUTCOMES]).sum() + jnp.square(weights.linear[:, spreads:]).sum()
     prior = (GATE_PRIOR * bent + SLOPES * sloped - log_far - log_near + IMAGINED * far_off) / problem.count
     return prior - (share * jnp.stack([near, far], axis=-1)).sum(axis=(1, 2))
@@ -178,9 +181,9 @@ def minibatches(count: int, schedule: Schedule, rng: np.random.Generator) -> Bat
 
 
 class Start(NamedTuple):
-    """Where a member starts, normalised: free outcomes at centres (2, Q) + x slopes (D, Q); variance of the pinned one.
+    """Where a member starts, normalised: free outcomes at centres (F, Q) + x slopes (F, D, Q).
 
-    stay (Q,): that variance; wide (Q,): added deviation of the wide component.
+    stay (Q,): variance of the pinned one; wide (Q,): added deviation of the wide component.
     """
 
     centres: np.ndarray
@@ -192,7 +195,7 @@ class Start(NamedTuple):
 def initial(schedule: Schedule, width: int, start: Start, seed: Any) -> HeadWeights:
     """Fresh weights for inputs padded to `width`: means begin as a linear function, the network adds what is not."""
     rng = np.random.default_rng(seed)
-    real, quantities = start.slopes.shape
+    _, real, quantities = start.slopes.shape
     fans = (max(real, 1), *schedule.hidden, FORM.outputs(quantities))
     weights = []
     for k in range(len(fans) - 1):
@@ -203,10 +206,10 @@ def initial(schedule: Schedule, width: int, start: Start, seed: Any) -> HeadWeig
     weights[0] = first
     weights[-1] *= 0.3
     biases = [np.zeros(size, np.float32) for size in fans[1:]]
-    biases[-1][OUTCOMES : OUTCOMES + 2 * quantities] = start.centres.ravel()
+    biases[-1][OUTCOMES : OUTCOMES + FREE * quantities] = start.centres.ravel()
     net = Network(tuple(weights), tuple(biases), "silu", True)  # type: ignore[arg-type]
     linear = np.zeros((width, fans[-1]), np.float32)
-    linear[:real, OUTCOMES : OUTCOMES + 2 * quantities] = np.concatenate([start.slopes, start.slopes], axis=1)
+    linear[:real, OUTCOMES : OUTCOMES + FREE * quantities] = np.concatenate([*start.slopes], axis=1)
     tail = np.concatenate([[np.log(0.1)], np.full(quantities, 1.0), np.log(start.wide)]).astype(np.float32)
     return HeadWeights(net, linear, np.log(start.stay).astype(np.float32), tail)
 
@@ -232,18 +235,18 @@ def look(weights: HeadWeights, rows: HeadRows, units: Units) -> Outlook:
     return Outlook(*(np.asarray(part) for part in PROGRAMS.get("head look", _looked, arguments)(*arguments)))
 
 
-def exchanged(weights: HeadWeights) -> HeadWeights:
-    """The same member with its two free outcomes in the other order."""
+def reordered(weights: HeadWeights, order: Sequence[int]) -> HeadWeights:
+    """The same member with free outcome order[k] as its k-th."""
     net = weights.net
     assert net is not None
     quantities = weights.stay.shape[-1]
-    order = np.arange(net.biases[-1].shape[-1])
-    order[[1, 2]] = order[[2, 1]]
+    columns = [0, *(1 + k for k in order)]
     for block in range(2):
-        start = OUTCOMES + 2 * block * quantities
-        order[start : start + 2 * quantities] = np.roll(order[start : start + 2 * quantities], quantities)
-    last, bias = np.asarray(net.weights[-1])[:, order], np.asarray(net.biases[-1])[order]
-    linear = np.asarray(weights.linear)[:, order]
+        for k in order:
+            start = OUTCOMES + (FREE * block + k) * quantities
+            columns += range(start, start + quantities)
+    last, bias = np.asarray(net.weights[-1])[:, columns], np.asarray(net.biases[-1])[columns]
+    linear = np.asarray(weights.linear)[:, columns]
     changed = Network((*net.weights[:-1], last), (*net.biases[:-1], bias), net.activation, net.skips)  # type: ignore[arg-type]
     return weights._replace(net=changed, linear=linear)
 
@@ -257,7 +260,7 @@ def cut(spec: HeadSpec, weights: list[HeadWeights], inputs: int, quantities: int
     columns = kept.tolist() if spec.outcomes > 1 and spec.scope == "object" else []
     for block in range(2):
         for k in kept[kept > 0] - 1:
-            start = OUTCOMES + (2 * block + k) * quantities
+            start = OUTCOMES + (FREE * block + k) * quantities
             columns += range(start, start + quantities)
     layers: list[Any] = []
     biases: list[Any] = []
