@@ -65,7 +65,7 @@ def _guesses(x: np.ndarray, y: np.ndarray, outcomes: int, rng: np.random.Generat
     found = []
     for points in (y, residual):
         if np.ptp(points, axis=0).max() > 1e-6:
-            found.append(np.eye(outcomes)[KMeans(outcomes, n_init=2, random_state=state).fit_predict(points)])
+            found.append(np.eye(outcomes)[KMeans(outcomes, n_init="auto", random_state=state).fit_predict(points)])
     size = min(len(x), 2 * x.shape[1] + 4)
     for _ in range(GUESSES):
         near = []
