@@ -7,7 +7,7 @@ nothing about longer chains. Where the change of a link depends on that of the l
    not need is left out.
 2. What it expects, step by step from the objects that the closure starts from, takes the place of what was observed,
    and it is trained again: in use nobody has observed anything yet.
-3. It is kept if it is better by the paired test, or no worse and simpler.
+3. It is kept if it is better by the paired test, or no worse with at most half as many inputs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _follows(search: InputSearch, head: JudgedHead, first: JudgedHead, closure: 
         return trial
     judged = max(float((search.judge.folds.judged > 0)[rows.owner[head.rows]].sum()), 1.0)
     cost = -mean * float(search.judge.folds.judged.sum()) / judged / rows.y.shape[1]
-    simpler = len(trial.spec.inputs) < len(head.spec.inputs)
+    simpler = 2 * len(trial.spec.inputs) <= len(head.spec.inputs)
     return trial if simpler and cost < AS_GOOD and search.no_worse(head, trial) else None
 
 
