@@ -57,7 +57,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "programs", "testing")
+_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "planning", "programs", "testing")
 
 
 def __getattr__(name: str):

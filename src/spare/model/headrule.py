@@ -301,7 +301,11 @@ class HeadRule(eqx.Module):
             process, orders = take_member((process, orders), member)
             heads = tuple(head.alone(member) for head in heads)
             gate = None if gate is None else gate.alone(member)
-        said = tuple(head(self.layout.x(head.spec.inputs, seen, slots), resolutions) for head in heads)
+        inputs = [self.layout.x(head.spec.inputs, seen, slots) for head in heads]
+        if member is None:
+            said = tuple(head(x, resolutions) for head, x in zip(heads, inputs, strict=True))
+        else:
+            said = tuple(self._said_once(head, x, scene) for head, x in zip(heads, inputs, strict=True))
         log_gate = None if gate is None else gate(self.layout.common(gate.inputs, seen, slots))
         return HeadDistribution(
             domain=self.domain,
@@ -328,6 +332,23 @@ class HeadRule(eqx.Module):
             outcome_of=self.outcome_of,
             stays=self.process.spec.free == 0,
         )
+
+    def _said_once(self, head: Head, x: Any, scene: Scene) -> Said:
+        """What a head says of its objects, asked about one row where that is enough: most of the time of a draw.
+
+        It is for the slot of one of the action's objects, which is a single one, and for inputs that all rows share.
+        """
+        resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
+        alone = head.spec.slot < self.spec.shell.roles
+        if not alone and not all(self.layout.entries[name].common for name in head.spec.inputs):
+            return head(x, resolutions)
+        row = scene.objects[head.spec.slot] if alone else 0
+        found = head(jax.lax.dynamic_slice_in_dim(x, row, 1), resolutions)
+        tail = found.log_tail  # one number; all else is said row by row
+        rows = jax.tree.map(
+            lambda part: jnp.broadcast_to(part, (1, len(x), *part.shape[2:])), found._replace(log_tail=None)
+        )
+        return rows._replace(log_tail=tail)
 
     @property
     def outcome_of(self) -> int | None:

@@ -281,9 +281,9 @@ class Head(eqx.Module):
 
     def alone(self, member: Any) -> Head:
         """The same with one member of the ensemble, which may be a traced number."""
-        parts = take_member((self.net, self.linear, self.stay, self.tail), member)
-        rest = (self.x_mean, self.x_scale, self.y_mean, self.y_scale, self.wider, self.loading)
-        return Head(self.spec, *parts, *rest)
+        net, linear, stay, tail = take_member((self.net, self.linear, self.stay, self.tail), member)
+        units = (self.x_mean, self.x_scale, self.y_mean, self.y_scale)
+        return Head(self.spec, net, linear, stay, tail, *units, self.wider, self.loading)
 
     def describe(self) -> dict[str, Any]:
         """What a file must know beside the arrays, as JSON values."""
