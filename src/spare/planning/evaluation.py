@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from spare.model.rollout import advanced
 from spare.planning.problems import Problem, Situation
 from spare.planning.spaces import call_of
+from spare.planning.views import StateView
 
 
 class Candidates(NamedTuple):
@@ -52,23 +54,52 @@ class Scores(NamedTuple):
     invalid: Any
 
 
+def moved(problem: Problem, situation: Situation, values: Any, now: Candidates, chance: tuple[Any, Any]) -> Any:
+    """(the call, values (N, P) after it) of one step of a plan in a state with these values."""
+    call = call_of(problem.model.domain, problem.spaces, situation.options, now.option, now.z, values)
+    return call, advanced(problem.model, situation.state, values, call, chance)
+
+
+def charged(problem: Problem, view: StateView) -> tuple[Any, Any]:
+    """(what a step to this state costs, whether the goal is reached in it)."""
+    cost = problem.asked("cost", view)
+    arrived = problem.asked("goal", view)
+    arrived = jnp.asarray(False) if arrived is None else arrived
+    if cost is None:
+        cost = jnp.where(arrived, 0.0, 0.0 if problem.goal is None else 1.0)
+    return cost, arrived
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What planners may ask about a problem in a situation: scores of candidates, or one step."""
+
+    problem: Problem
+    situation: Situation
+
+    def __call__(self, plans: Candidates, key: PRNGKeyArray) -> Scores:
+        """Scores of candidates (C, H)."""
+        return evaluate(self.problem, self.situation, plans, key)
+
+    def step(self, values: Any, now: Candidates, chance: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+        """(values after, cost, goal reached) of one step."""
+        _, after = moved(self.problem, self.situation, values, now, chance)
+        return after, *charged(self.problem, self.problem.view(self.situation, after))
+
+
 def follow(problem: Problem, situation: Situation, plan: Candidates, chance: tuple[Any, Any]) -> Trajectory:
     """One plan (H,) from the situation on, with the random numbers of a key, as one member sees it."""
     key, member = chance
-    domain, limits = problem.model.domain, problem.limits
+    limits = problem.limits
     real = jnp.asarray(situation.state.values).dtype
 
     def step(carry: tuple[Any, ...], what: tuple[Any, Candidates]) -> tuple[Any, Any]:
         values, paid, reached, kept, weight = carry
         number, now = what
-        call = call_of(domain, problem.spaces, situation.options, now.option, now.z, values)
-        after = advanced(problem.model, situation.state, values, call, (jax.random.fold_in(key, number), member))
+        call, after = moved(problem, situation, values, now, (jax.random.fold_in(key, number), member))
         view = problem.view(situation, after)
-        cost = problem.asked("cost", view)
-        if cost is None:
-            cost = jnp.asarray(0.0 if problem.goal is None else 1.0)
-        arrived = problem.asked("goal", view) if problem.goal is not None else jnp.asarray(False)
-        paid = paid + jnp.where(reached | (arrived & (problem.cost is None)), 0.0, weight * cost.astype(real))
+        cost, arrived = charged(problem, view)
+        paid = paid + jnp.where(reached, 0.0, weight * cost.astype(real))
         holds = [problem.asked(f"constraint {k + 1}", view) for k in range(len(limits))]
         always = [one | (limits[k].when == "end") for k, one in enumerate(holds)]
         kept = kept & jnp.stack(always) if limits else kept

@@ -23,7 +23,7 @@ from spare.errors import DefinitionError
 from spare.forks import check_threads
 from spare.model.model import key_of
 from spare.model.trajectories import Rollout
-from spare.planning.evaluation import Candidates, Trajectory, Warm, evaluate, follow
+from spare.planning.evaluation import Candidates, Evaluation, Trajectory, Warm, follow
 from spare.planning.problems import Problem, Situation
 from spare.planning.samplers import ICEM, Planner
 from spare.programs import PROGRAMS
@@ -115,8 +115,8 @@ def _search(problem: Problem, planner: Planner, situation: Situation, warm: Warm
     """The compiled search: a program for the structure of the model, the problem's formulas and the planner."""
 
     def search(model: Any, situation: Situation, warm: Warm, key: PRNGKeyArray) -> Any:
-        own = _with_model(problem, model)
-        return planner.search(lambda plans, key: evaluate(own, situation, plans, key), situation, warm, key)
+        own = with_model(problem, model)
+        return planner.search(Evaluation(own, situation), situation, warm, key)
 
     given = (problem.model, situation, warm, key)
     found, invalid = PROGRAMS.call("plan", search, given, key=(problem.digest, planner), options=None)
@@ -129,7 +129,7 @@ def _check(problem: Problem, situation: Situation, found: Candidates, key: PRNGK
     count = -(-CHECKED // members) * members
 
     def check(model: Any, situation: Situation, plan: Candidates, key: PRNGKeyArray) -> Trajectory:
-        own = _with_model(problem, model)
+        own = with_model(problem, model)
         keys, each = jax.random.split(key, count), jnp.arange(count) % members
         return jax.vmap(lambda key, member: follow(own, situation, plan, (key, member)))(keys, each)
 
@@ -137,7 +137,7 @@ def _check(problem: Problem, situation: Situation, found: Candidates, key: PRNGK
     return jax.tree.map(np.asarray, PROGRAMS.call("check plan", check, given, key=problem.digest, options=None))
 
 
-def _with_model(problem: Problem, model: Any) -> Problem:
+def with_model(problem: Problem, model: Any) -> Problem:
     """The problem with the traced arrays of its model; nothing is checked or traced again."""
     own = object.__new__(Problem)
     own.__dict__.update(problem.__dict__)

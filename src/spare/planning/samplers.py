@@ -7,7 +7,6 @@ evaluation of candidates, what is left of the plan before, and a key, and gives 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -17,22 +16,21 @@ from jaxtyping import PRNGKeyArray
 
 from spare.arguments import check_whole, is_real
 from spare.errors import DefinitionError
-from spare.planning.evaluation import Belief, Candidates, Scores, Warm
+from spare.planning.evaluation import Belief, Candidates, Evaluation, Scores, Warm
 from spare.planning.problems import Situation
-
-Score = Callable[[Candidates, PRNGKeyArray], Scores]
 
 
 @runtime_checkable
 class Planner(Protocol):
     """What `spare.planning.plan` needs of a planner; frozen and hashable, since programs are kept by it."""
 
-    def search(self, score: Score, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
+    def search(self, score: Evaluation, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
         """(the best plan (H,), how many trajectories had a cost that is not a number), jit-able."""
         ...
 
 
-def _check(one: Any, **least: float | int) -> None:
+def check_options(one: Any, **least: float | int) -> None:
+    """Refuse options of a planner below these: whole numbers of at least, others above."""
     for name, low in least.items():
         value = getattr(one, name)
         if isinstance(low, int):
@@ -52,9 +50,9 @@ class PredictiveSampling:
     spread: float = 0.3
 
     def __post_init__(self) -> None:
-        _check(self, candidates=2, spread=0.0)
+        check_options(self, candidates=2, spread=0.0)
 
-    def search(self, score: Score, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
+    def search(self, score: Evaluation, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
         """argmin over the warm plan and candidates - 1 draws around it."""
         drawing, scoring = jax.random.split(key)
         plans = with_warm(Belief.around(situation, warm, self.spread).draw(drawing, self.candidates), warm)
@@ -80,11 +78,11 @@ class ICEM:
     floor: float = 0.01
 
     def __post_init__(self) -> None:
-        _check(self, candidates=4, iterations=1, elites=1, spread=0.0, rate=0.0)
+        check_options(self, candidates=4, iterations=1, elites=1, spread=0.0, rate=0.0)
         if self.elites >= self.candidates:
             raise DefinitionError(f"ICEM: {self.elites} elites of {self.candidates} candidates; there must be fewer")
 
-    def search(self, score: Score, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
+    def search(self, score: Evaluation, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
         """Iterations of drawing and fitting; the best plan of the last one."""
         belief, keep = Belief.around(situation, warm, self.spread), max(1, round(self.kept * self.elites))
         mixing = coloured(warm.option.shape[0], self.colour)
@@ -122,9 +120,9 @@ class MPPI:
     colour: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self, candidates=4, iterations=1, temperature=0.0, spread=0.0)
+        check_options(self, candidates=4, iterations=1, temperature=0.0, spread=0.0)
 
-    def search(self, score: Score, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
+    def search(self, score: Evaluation, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
         """Iterations of weighing; the average plan, or the best draw where options differ or the average is worse."""
         mixing = coloured(warm.option.shape[0], self.colour)
 
@@ -173,9 +171,9 @@ class GradientDescent:
     spread: float = 0.4
 
     def __post_init__(self) -> None:
-        _check(self, starts=1, steps=1, rate=0.0, spread=0.0)
+        check_options(self, starts=1, steps=1, rate=0.0, spread=0.0)
 
-    def search(self, score: Score, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
+    def search(self, score: Evaluation, situation: Situation, warm: Warm, key: PRNGKeyArray) -> tuple[Candidates, Any]:
         """The best plan that was visited from any start."""
         drawing, scoring = jax.random.split(key)
         plans = with_warm(Belief.around(situation, warm, self.spread).draw(drawing, self.starts), warm)
