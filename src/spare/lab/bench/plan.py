@@ -148,10 +148,8 @@ def page(what: Asked, rows: list[dict[str, Any]], failed: dict[str, str]) -> str
         solved, kept = (Estimate(*row[name]) for name in ("solved", "kept"))
         promised = "-" if row["promised"] is None else f"{row['promised']:.2f}"
         plan = "-" if row["plan"] is None else f"{row['plan']:.3f}"
-        lines.append(
-            f"| {row['suite']} | {PLANNED[row['learner']]} | {row['samples'] or '-'} | {solved} | {row['actions']:.1f} | "
-            f"{promised} | {kept} | {plan} | {row['seconds']:.0f} |"
-        )
+        start = f"| {row['suite']} | {PLANNED[row['learner']]} | {row['samples'] or '-'} | {solved} "
+        lines.append(f"{start}| {row['actions']:.1f} | {promised} | {kept} | {plan} | {row['seconds']:.0f} |")
     lines += ["", *(f"failed: {name}: {reason}" for name, reason in failed.items())]
     return "\n".join(lines).rstrip() + "\n"
 
