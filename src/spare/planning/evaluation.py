@@ -23,6 +23,10 @@ from spare.planning.spaces import call_of
 from spare.planning.views import StateView
 
 
+LOST = 1e9
+"""What a trajectory costs whose values are no numbers any more."""
+
+
 class Candidates(NamedTuple):
     """Plans, leading axes ...: an option for each step (..., H), its numbers from 0 to 1 (..., H, d)."""
 
@@ -35,13 +39,18 @@ class Candidates(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """What came of a plan: cost (), goal reached (), constraints kept (constraints,), values (H, N, P), actions."""
+    """What came of a plan: cost (), goal reached (), constraints kept (constraints,), values (H, N, P), actions.
+
+    `invalid`: the cost is not a number although all values are, so a formula is at fault. A trajectory that leaves all
+    numbers behind, as those of a bad model do, costs `LOST`.
+    """
 
     cost: Any
     reached: Any
     kept: Any
     values: Any
     calls: Any
+    invalid: Any
 
 
 class Scores(NamedTuple):
@@ -113,7 +122,10 @@ def follow(problem: Problem, situation: Situation, plan: Candidates, chance: tup
     final = problem.asked("final", problem.view(situation, last))
     if final is not None:
         paid = paid + jnp.where(reached, 0.0, final.astype(real))
-    return Trajectory(paid, reached, kept & ends[-1], values, calls)
+    finite = jnp.isfinite(values).all()
+    invalid = jnp.isnan(paid) & finite
+    paid = jnp.where(finite, paid, LOST)
+    return Trajectory(paid, reached & finite, kept & ends[-1] & finite, values, calls, invalid)
 
 
 def evaluate(problem: Problem, situation: Situation, plans: Candidates, key: PRNGKeyArray) -> Scores:
@@ -122,12 +134,12 @@ def evaluate(problem: Problem, situation: Situation, plans: Candidates, key: PRN
     keys, first = jax.random.split(key, samples), jax.random.randint(key, (), 0, problem.model.members)
     members = (first + jnp.arange(samples)) % problem.model.members
 
-    def sample(own: PRNGKeyArray, member: Any) -> tuple[Any, Any, Any]:
+    def sample(own: PRNGKeyArray, member: Any) -> tuple[Any, Any, Any, Any]:
         found = jax.vmap(lambda plan: follow(problem, situation, plan, (own, member)))(plans)
-        return found.cost, found.reached, found.kept
+        return found.cost, found.reached, found.kept, found.invalid
 
-    cost, reached, kept = jax.vmap(sample)(keys, members)
-    invalid = jnp.isnan(cost).sum()
+    cost, reached, kept, invalid = jax.vmap(sample)(keys, members)
+    invalid = invalid.sum()
     objective = at_risk(jnp.where(jnp.isnan(cost), jnp.inf, cost), problem.risk)
     shortfall = jnp.zeros_like(objective)
     for k, limit in enumerate(problem.limits):

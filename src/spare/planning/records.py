@@ -134,7 +134,8 @@ class Record:
 
 def _step(problem: Problem, origin: State, taken: Taken) -> dict[str, Any]:
     made, after = taken.plan, taken.plan.rollout
-    expected, std = after.mean[1], after.std[1]
+    expected, std = after.mean[1], np.nan_to_num(after.std[1], posinf=0.0)
+    expected = np.where(np.isfinite(expected), expected, taken.state.values)  # of a model whose draws are no numbers
     cost = valued(problem, "cost", taken.after, origin)
     return {
         "action": taken.call.action,
