@@ -22,7 +22,6 @@ from spare.planning.problems import Problem, Situation
 from spare.planning.spaces import call_of
 from spare.planning.views import StateView
 
-
 LOST = 1e9
 """What a trajectory costs whose values are no numbers any more."""
 
