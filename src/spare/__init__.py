@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from spare.model.predictors import Predictor, linear_predictor
     from spare.model.rule import Rule
     from spare.model.spec import RuleSpec
+    from spare.model.trajectories import Rollout
+    from spare.planning.environment import LearnedEnv, LearnedVectorEnv
 
 __version__ = "0.1.0"
 
@@ -51,13 +53,15 @@ _NAMES = {
     "model.predictors": "Predictor linear_predictor",
     "model.rule": "Rule",
     "model.spec": "RuleSpec",
+    "model.trajectories": "Rollout",
+    "planning.environment": "LearnedEnv LearnedVectorEnv",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "programs", "testing")
+_PACKAGES = ("arrays", "data", "lab", "language", "learning", "model", "planning", "programs", "testing")
 
 
 def __getattr__(name: str):

@@ -19,26 +19,28 @@ from spare.errors import UsageError
 class Bench:
     """Measure speed and quality on this machine, side by side with a baseline."""
 
-    what: Annotated[Literal["scale", "generate", "em", "samples", "worlds"], tyro.conf.Positional]
+    what: Annotated[Literal["scale", "generate", "em", "samples", "worlds", "plan"], tyro.conf.Positional]
     """scale: time and memory against the number of objects; generate: simulation against the bare engines; em: the
     trainings of one EM iteration at once and one after another; samples: likelihood from few samples, beside graph
     networks and the simulator's noise (hours); worlds: SPARE, its rivals and the truth in worlds whose density is
-    known (hours)."""
+    known (hours); plan: tasks solved by planning in SPARE's model, its rivals' and the truth (hours)."""
     quick: bool = False
     """A smaller run for a first look."""
     seed: int = 0
     """Seed of the generated data."""
     out: pathlib.Path | None = None
-    """Folder of what `samples` or `worlds` has finished: run again to go on (default: results-samples, or
-    results-worlds)."""
+    """Folder of what `samples`, `worlds` or `plan` has finished: run again to go on (default: results-samples,
+    results-worlds, or results-plan)."""
     worlds: str = ""
-    """For `worlds`: which ones, as in crane,wind (default: all)."""
+    """For `worlds`: which ones, as in crane,wind; for `plan`: which tasks, as in park,load (default: all)."""
     sizes: str = ""
-    """For `worlds`: numbers of training transitions (default: 100,300,1000)."""
+    """For `worlds` and `plan`: numbers of training transitions (default: 100,300,1000)."""
     seeds: int | None = None
-    """For `worlds`: how many data sets of each size (default: 5)."""
+    """For `worlds` and `plan`: how many data sets of each size (default: 5)."""
     learners: str = ""
-    """For `worlds`: which ones, as in spare,graph-frame,trees (default: all)."""
+    """For `worlds` and `plan`: which ones, as in spare,graph-frame,trees (default: all)."""
+    tasks: int | None = None
+    """For `plan`: how many tasks of each suite (default: 50)."""
     json: bool = False
     """Print the numbers as JSON and nothing else."""
 
@@ -56,13 +58,15 @@ class Bench:
     def _more(self) -> dict[str, Any]:
         """What only some benchmarks take; said to another one it is an error, not ignored."""
         asked = {"worlds": _words(self.worlds), "sizes": _numbers(self.sizes), "learners": _words(self.learners)}
-        asked["seeds"] = self.seeds
-        if self.what != "worlds":
-            given = [name for name, value in asked.items() if value]
-            if given:
-                raise UsageError(f"bench {self.what} takes no --{given[0]}; bench worlds does")
-            asked = {}
-        if self.what in ("samples", "worlds"):
+        asked |= {"seeds": self.seeds, "tasks": self.tasks}
+        takes = {"worlds": [*asked][:-1], "plan": [*asked]}.get(self.what, [])
+        given = [name for name, value in asked.items() if value is not None and value != () and name not in takes]
+        if given:
+            raise UsageError(
+                f"bench {self.what} takes no --{given[0]}; bench {'plan' if given[0] == 'tasks' else 'worlds'} does"
+            )
+        asked = {name: asked[name] for name in takes}
+        if self.what in ("samples", "worlds", "plan"):
             return {**asked, "out": self.out or pathlib.Path(f"results-{self.what}")}
         return {}
 

@@ -12,12 +12,14 @@ import tyro
 
 from spare.commands.bench import Bench
 from spare.commands.cluster import Cluster
+from spare.commands.control import Control
 from spare.commands.demo import Demo
 from spare.commands.evaluate import Evaluate
 from spare.commands.fit import Fit
 from spare.commands.generate import Generate
 from spare.commands.inspect import Inspect
 from spare.commands.interrupts import INTERRUPTED
+from spare.commands.plan import PlanActions
 from spare.commands.predict import Predict
 from spare.commands.render import Render
 from spare.commands.report import Report
@@ -33,6 +35,8 @@ COMMANDS: dict[str, type] = {
     "inspect": Inspect,
     "evaluate": Evaluate,
     "predict": Predict,
+    "plan": PlanActions,
+    "control": Control,
     "cluster": Cluster,
     "render": Render,
     "demo": Demo,

@@ -49,19 +49,20 @@ def named_domain(text: str | None) -> Domain | None:
         return None
     if (known := find_domain(text)) is not None:
         return known
-    module, colon, attribute = text.partition(":")
-    if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
-        known = f"or one of {', '.join(domain_names())}{suggestion(text, domain_names())}"
-        raise UsageError(f"--domain {text!r}: write it as package.module:domain, {known}")
-    found = _imported(text, module, attribute)
+    known = f", or one of {', '.join(domain_names())}{suggestion(text, domain_names())}"
+    found = imported("domain", text, known)
     if not isinstance(found, Domain):
         raise UsageError(f"--domain {text!r}: that is a {type(found).__name__}, not a spare.Domain")
     return found
 
 
-def _imported(text: str, module: str, attribute: str) -> object:
-    """What the user's module calls by this name. Whatever goes wrong in it is theirs, and told as such."""
+def imported(option: str, text: str, known: str = "") -> object:
+    """What `--option package.module:name` names; whatever goes wrong in the user's module is told as theirs."""
     from spare.errors import UsageError
+
+    module, colon, attribute = text.partition(":")
+    if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"--{option} {text!r}: write it as package.module:{option}{known}")
 
     if os.getcwd() not in sys.path:
         # A domain.py beside the data is the common case; last, so that no file there stands in for a package. Worker
@@ -79,8 +80,8 @@ def _imported(text: str, module: str, attribute: str) -> object:
         what = what.removeprefix(f"{type(error).__module__}.")
         place = _place_in_theirs(error)
         where = f"cannot import {module!r}" if place is None else f"an error in {place[0]}, line {place[1]}"
-        raise UsageError(f"--domain {text!r}: {where}: {what}") from error
-    raise UsageError(f"--domain {text!r}: {module!r} has no {attribute!r}")
+        raise UsageError(f"--{option} {text!r}: {where}: {what}") from error
+    raise UsageError(f"--{option} {text!r}: {module!r} has no {attribute!r}")
 
 
 @contextlib.contextmanager

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Write one self-contained HTML page about results, a demo's folder, or a model and data."""
+    """Write one self-contained HTML page about results, a demo, a record of control, or a model and data."""
 
     source: Annotated[pathlib.Path, tyro.conf.Positional]
-    """A folder that `spare reproduce` or `spare demo` wrote, or a model file."""
+    """A folder that `spare reproduce`, `spare demo` or `spare control` wrote, or a model file."""
     data: Annotated[pathlib.Path | None, tyro.conf.Positional] = None
     """With a model file: unseen transitions to score it on."""
     out: pathlib.Path | None = None
@@ -54,6 +54,10 @@ class Report:
             return comparison_page(self.source, self._scored(self.data))
         if self.data is not None:
             raise UsageError(f"{self.data}: data are named with a model file, not with a folder of results")
+        if (self.source / "record.json").is_file():
+            from spare.lab.report.executed import executed_page
+
+            return executed_page(self.source / "record.json")
         path = self.source / "run.json"
         if not path.is_file():
             raise FileError(f"{self.source}: no run.json in it; name a folder of `spare reproduce` or `spare demo`")

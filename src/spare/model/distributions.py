@@ -224,6 +224,12 @@ class RuleDistribution(eqx.Module):
         """
         return self._variances(self.components.epistemic(self.members))
 
+    def alone(self, member: Any) -> RuleDistribution:
+        """What one member of the ensemble says: draws of it, not its moments apart."""
+        count = self.components.mask.shape[0]
+        mine = jnp.arange(count) // (count // self.members) == member
+        return eqx.tree_at(lambda one: one.components.mask, self, self.components.mask & mine[:, None])
+
     def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
         """One draw of s': every (object, property) for itself, or all of a property with their common factor."""
         return self.draw(key, Chances.of(key, self.values))

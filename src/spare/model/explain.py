@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -262,6 +263,27 @@ class Prediction(ByContent):
                 ]
                 lines.append(f"  {self.state.ids[i]}: " + ", ".join(cells))
         return lines
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predictions(Sequence[Prediction]):
+    """What is expected of several actions in one state: `mean` and `std` (actions, objects, properties).
+
+    `[k]` is the whole prediction of the k-th action, made when it is asked for.
+    """
+
+    actions: tuple[ActionCall, ...]
+    mean: np.ndarray
+    std: np.ndarray
+    make: Callable[[int], Prediction]
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.make(k) for k in range(*index.indices(len(self)))]
+        return self.make(range(len(self))[index])
 
 
 def aleatoric_of(std: np.ndarray, epistemic: np.ndarray) -> np.ndarray:

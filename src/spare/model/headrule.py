@@ -18,7 +18,6 @@ transition: one member speaks for all of a draw. Densities of single values are 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,9 +35,10 @@ from spare.language.frames import FrameColumns, FramePose, from_frame, to_frame,
 from spare.language.references import Pointer, Shell
 from spare.language.relations import Closure
 from spare.model.copula import common_part, factor_log_density
+from spare.model.distributions import Chances
 from spare.model.familiar import Familiar, Gauge, Looked, check_names, disagreements
 from spare.model.features import Observed, SceneSlots, observe
-from spare.model.heads import Head, HeadSpec, Said, matching
+from spare.model.heads import Head, HeadSpec, Said, matching, take_member
 from spare.model.predictors import Network, Take, load_network
 from spare.model.rows import RowLayout
 from spare.model.rule import Binding, follow
@@ -93,6 +93,10 @@ class Gate(eqx.Module):
         """log w_z by member."""
         normal = (x - self.x_mean) / self.x_scale
         return jax.nn.log_softmax(eqx.filter_vmap(lambda net: net(normal))(self.net), axis=-1)
+
+    def alone(self, member: Any) -> Gate:
+        """The same with one member of the ensemble."""
+        return Gate(self.inputs, take_member(self.net, member), self.x_mean, self.x_scale)
 
     @property
     def outcomes(self) -> int:
@@ -278,8 +282,11 @@ class HeadRule(eqx.Module):
             return None
         return self.domain.pose(self.domain.action(self.action), scene.values[scene.objects], scene.parameters)
 
-    def distribution(self, scene: Scene, binding: Binding) -> HeadDistribution:
-        """p(s' | s, a; T), as if the rule applied."""
+    def distribution(self, scene: Scene, binding: Binding, member: Any = None) -> HeadDistribution:
+        """p(s' | s, a; T), as if the rule applied; as one member of the ensemble sees it, if one is given.
+
+        What heads count from, the change that the process expects, remains that of all members.
+        """
         pose, frame = self.pose(scene), self.domain.action(self.action).frame
         columns = None if pose is None or frame is None else frame.columns(self.domain.dynamic_names)
         raw, origins = Observed(scene.values, scene.parameters), origins_in(self.world, self.spec.origins)
@@ -299,10 +306,18 @@ class HeadRule(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
         expected = process.moments(process.log_gate)[0].mean(axis=0)
-        said, slots = self._said(seen, slots, binding.outputs, resolutions)
-        log_gate = None
-        if self.gate is not None:
-            log_gate = self.gate(self.layout.common(self.gate.inputs, seen, slots))
+        slots = self._with_previous(seen, slots, binding.outputs, resolutions)
+        heads, gate, orders = self.heads, self.gate, self.orders()
+        if member is not None:
+            process, orders = take_member((process, orders), member)
+            heads = tuple(head.alone(member) for head in heads)
+            gate = None if gate is None else gate.alone(member)
+        inputs = [self.layout.x(head.spec.inputs, seen, slots) for head in heads]
+        if member is None:
+            said = tuple(head(x, resolutions) for head, x in zip(heads, inputs, strict=True))
+        else:
+            said = tuple(self._said_once(head, x, scene) for head, x in zip(heads, inputs, strict=True))
+        log_gate = None if gate is None else gate(self.layout.common(gate.inputs, seen, slots))
         return HeadDistribution(
             domain=self.domain,
             columns=columns,
@@ -324,23 +339,23 @@ class HeadRule(eqx.Module):
             if self.heads
             else jnp.zeros((0, len(resolutions))),
             apart=self.apart,
-            orders=self.orders(),
+            orders=orders,
             outcome_of=self.outcome_of,
             stays=self.process.spec.free == 0,
         )
 
-    def _said(
-        self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any
-    ) -> tuple[tuple[Said, ...], SceneSlots]:
-        """What every head says of every object, and the slots with what is expected one step before, where it is."""
-        found: list[Said] = []
+    def _with_previous(self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any) -> SceneSlots:
+        """The slots with what all members together expect one step before, where some head looks at that."""
+        entries = self.layout.entries
+        last = [k for k, one in enumerate(self.heads) if any(entries[n].about == "previous" for n in one.spec.inputs)]
         moved = jnp.zeros((outputs.shape[-1], len(self.domain.dynamic)), seen.values.dtype)
-        for head, mine in zip(self.heads, outputs, strict=True):
-            if any(self.layout.entries[name].about == "previous" for name in head.spec.inputs):
+        for k, head in enumerate(self.heads[: max(last, default=-1) + 1]):
+            if k in last:
                 slots = self._stepwise(head, seen, slots, moved, resolutions)
-            found.append(head(self.layout.x(head.spec.inputs, seen, slots), resolutions))
-            moved = jnp.where(mine[:, None], found[-1].mean[:, :, -1].mean(axis=0), moved)
-        return tuple(found), slots
+            if k != max(last):
+                said = head(self.layout.x(head.spec.inputs, seen, slots), resolutions)
+                moved = jnp.where(outputs[k][:, None], said.mean[:, :, -1].mean(axis=0), moved)
+        return slots
 
     def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, moved: Any, resolutions: Any) -> SceneSlots:
         """The slots with the change expected of those one step before each member of the head's slot.
@@ -365,6 +380,23 @@ class HeadRule(eqx.Module):
 
         first = (jnp.ones((), depth.dtype), moved, jnp.zeros_like(moved))
         return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, first)[2])
+
+    def _said_once(self, head: Head, x: Any, scene: Scene) -> Said:
+        """What a head says of its objects, asked about one row where that is enough: most of the time of a draw.
+
+        It is for the slot of one of the action's objects, which is a single one, and for inputs that all rows share.
+        """
+        resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
+        alone = head.spec.slot < self.spec.shell.roles
+        if not alone and not all(self.layout.entries[name].common for name in head.spec.inputs):
+            return head(x, resolutions)
+        row = scene.objects[head.spec.slot] if alone else 0
+        found = head(jax.lax.dynamic_slice_in_dim(x, row, 1), resolutions)
+        tail = found.log_tail  # one number; all else is said row by row
+        rows = jax.tree.map(
+            lambda part: jnp.broadcast_to(part, (1, len(x), *part.shape[2:])), found._replace(log_tail=None)
+        )
+        return rows._replace(log_tail=tail)
 
     @property
     def outcome_of(self) -> int | None:
@@ -635,35 +667,52 @@ class HeadDistribution(eqx.Module):
         ratio = jnp.where(variances > 0, variances / jnp.where(typical > 0, typical, 1.0), 1.0)
         return means.var(axis=0) - typical * jnp.expm1(jnp.minimum(jnp.log(ratio).mean(axis=0), 0.0))
 
-    def sample(self, key: PRNGKeyArray) -> Float[Array, "N Q"]:
-        """One draw of s': a member, an outcome of the rule, outcomes of objects, then values."""
-        which, coin, outcome, rest, *keys = jax.random.split(key, 4 + len(self.said))
-        member = jax.random.randint(which, (), 0, self.process.mean.shape[0])
-        mine = jax.tree.map(lambda part: part[member], (self.process, self.said))
-        process, said = mine
-        apart = jax.random.bernoulli(coin, self.apart)
-        z = 0 if self.log_gate is None else jax.random.categorical(outcome, self.log_gate[member])
-        drawn = self.values + draw(rest, process, process.log_gate, jnp.asarray(True))
-        factor = jax.random.normal(jax.random.fold_in(coin, 1), (self.values.shape[1],), self.values.dtype)
+    def sample(self, key: PRNGKeyArray, given: Chances | None = None) -> Float[Array, "N Q"]:
+        """One draw of s': a member, an outcome of the rule, outcomes of objects, then values.
+
+        An object belongs to one head or to the process, so all of these share the numbers that chance gives it; what
+        the objects have in common is one more call of the generator.
+        """
+        given = Chances.of(key, self.values) if given is None else given
+        low = np.finfo(self.values.dtype).tiny
+        common = jax.random.uniform(jax.random.fold_in(key, 1), (3 + self.values.shape[1],), self.values.dtype, low)
+        members = self.process.mean.shape[0]
+        member = jnp.minimum((common[0] * members).astype(int), members - 1)
+        process, said, gate = take_member((self.process, self.said, self.log_gate), member)
+        process, said, gate = jax.tree.map(lambda part: part[0], (process, said, gate))
+        apart, factor = common[1] < self.apart, jax.scipy.special.ndtri(common[3:])
+        drawn = self.values + draw(given, process, chances(process.log_gate, given.component[:, :1]), True)
         for k, one in enumerate(said):
-            chosen = jnp.where(jnp.arange(one.mean.shape[1]) == z, 0.0, -jnp.inf)[None]
-            logits = jnp.broadcast_to(chosen, one.log_gate.shape) if self.scopes[k] == "rule" else one.log_gate
-            shared = jnp.where(apart, 0.0, self._loads(k)[member]) if self.scopes[k] != "object" else None
-            coins = apart if self.scopes[k] != "object" else jnp.asarray(True)
-            moved = self._outside(self._start(k) + draw(keys[k], one, logits, coins, shared, factor))
+            own = self.scopes[k] == "object"
+            chosen = chances(one.log_gate, given.component[:, :1])
+            if self.scopes[k] == "rule":
+                chosen = jnp.broadcast_to(chances(gate, common[2:3]), chosen.shape)
+            shared = None if own else jnp.where(apart, 0.0, take_member(self._loads(k), member)[0])
+            coins = True if own else apart
+            moved = self._outside(self._start(k) + draw(given, one, chosen, coins, shared, factor))
             drawn = jnp.where(self.outputs[k][:, None], moved, drawn)
         return drawn
 
 
-def draw(key: PRNGKeyArray, said: Said, logits: Any, coins: Any, loads: Any = None, factor: Any = 0.0) -> Any:
-    """A draw of y (N, Q): an outcome for every object, the wide component where `coins` allows it, values."""
-    which, wide, noise = jax.random.split(key, 3)
-    chosen = jax.random.categorical(which, logits, axis=-1)[:, None, None]
-    pick = functools.partial(jnp.take_along_axis, indices=chosen, axis=1)
-    mean, variance, far = (pick(part)[:, 0] for part in (said.mean, said.variance, said.wide))
-    out = coins & jax.random.bernoulli(wide, jnp.exp(said.log_tail), (mean.shape[0], 1))
-    scores = jax.random.normal(noise, mean.shape, mean.dtype)
+def chances(log_gate: Float[Array, "*n K"], uniform: Float[Array, "*n 1"]) -> Bool[Array, "*n K"]:
+    """Which outcome it is: the one in whose share of the unit interval the number falls."""
+    edges = jnp.cumsum(jnp.exp(log_gate), axis=-1)[..., :-1]
+    which = (uniform >= edges).sum(axis=-1, keepdims=True)
+    return which == jnp.arange(log_gate.shape[-1])
+
+
+def draw(given: Chances, said: Said, chosen: Any, coins: Any, loads: Any = None, factor: Any = 0.0) -> Any:
+    """A draw of y (N, Q): the chosen outcome (N, K) of every object, wide where `coins` allows it, values.
+
+    Outcomes are few: summing over them is faster than looking one up.
+    """
+
+    def pick(part: Any) -> Any:
+        return jnp.where(chosen[:, :, None], part, 0.0).sum(axis=1)
+
+    out = coins & (given.outlier[:, :1] < jnp.exp(said.log_tail))
+    scores = given.scores
     if loads is not None:
-        load = pick(loads)[:, 0]
+        load = pick(loads)
         scores = load * factor + jnp.sqrt(1.0 - jnp.square(load)) * scores
-    return mean + jnp.sqrt(jnp.where(out, far, variance)) * scores
+    return pick(said.mean) + jnp.sqrt(jnp.where(out, pick(said.wide), pick(said.variance))) * scores

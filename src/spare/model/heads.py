@@ -181,6 +181,11 @@ def say(spec: HeadSpec, weights: HeadWeights, x: Any, units: Units, wider: Any =
     )
 
 
+def take_member(parts: Any, member: Any) -> Any:
+    """Arrays with a leading axis M, cut down to one member: the axis stays, with length 1."""
+    return jax.tree.map(lambda part: jax.lax.dynamic_slice_in_dim(part, member, 1), parts)
+
+
 PROBES = 64
 """Inputs at which members are compared: normal ones, the same in every process."""
 
@@ -273,6 +278,12 @@ class Head(eqx.Module):
             square * found.wide,
             found.log_tail,
         )
+
+    def alone(self, member: Any) -> Head:
+        """The same with one member of the ensemble, which may be a traced number."""
+        net, linear, stay, tail = take_member((self.net, self.linear, self.stay, self.tail), member)
+        units = (self.x_mean, self.x_scale, self.y_mean, self.y_scale)
+        return Head(self.spec, net, linear, stay, tail, *units, self.wider, self.loading)
 
     def describe(self) -> dict[str, Any]:
         """What a file must know beside the arrays, as JSON values."""

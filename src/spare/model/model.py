@@ -10,9 +10,10 @@ jit-able and batch with vmap; functions of an `Experience` run on the host, a pa
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -27,7 +28,7 @@ from spare.data.checks import check_call, check_state
 from spare.data.columns import positions_within
 from spare.data.experience import Experience, expect_experience
 from spare.data.precision import Numbers, needs_double
-from spare.data.scene import Batch, Scene, batches, object_slots
+from spare.data.scene import Batch, Scene, batches, object_slots, round_up
 from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError, FileError, SpareError, UsageError
 from spare.forks import check_threads
@@ -40,11 +41,12 @@ from spare.language.formulas import fingerprints
 from spare.language.references import EVERYONE
 from spare.language.registry import find_domain
 from spare.model.distributions import Chances, RuleDistribution, firing, mix_rules, rule_weights
-from spare.model.explain import Prediction, RuleAnswer, aleatoric_of, describe_model
+from spare.model.explain import Prediction, Predictions, RuleAnswer, aleatoric_of, describe_model
 from spare.model.familiar import Seen, Warned, warnings_of
 from spare.model.headrule import HeadDistribution, HeadRule
 from spare.model.noise import DefaultNoise
 from spare.model.outcomes import choices
+from spare.model.rollout import Rollout, roll_out
 from spare.model.rule import Binding, Rule
 from spare.programs import PROGRAMS
 
@@ -154,10 +156,19 @@ class SceneDistribution(eqx.Module):
         given = Chances.of(own, self.values)
         draws = [self.noise.draw(given.outlier, self.values, given.scores, self.domain.leaves)]
         for rule in self.rules:
-            draws.append(rule.draw(own, given) if isinstance(rule, RuleDistribution) else rule.sample(own))
+            draws.append(rule.draw(own, given) if isinstance(rule, RuleDistribution) else rule.sample(own, given))
         weight = jnp.roll(rule_weights(self.fires), 1)
         chosen = jax.random.categorical(which, jnp.log(weight)) if len(self.rules) > 1 else jnp.argmax(weight)
         return jnp.stack(draws)[chosen]
+
+
+def _asked(rule: Rule | HeadRule, scene: Scene, binding: Binding, member: Any) -> Any:
+    """What a rule says of a scene, or what one member of it does."""
+    if member is None:
+        return rule.distribution(scene, binding)
+    if isinstance(rule, HeadRule):
+        return rule.distribution(scene, binding, member % rule.members)
+    return rule.distribution(scene, binding).alone(member % rule.predictor.members)
 
 
 def _moves(rule: RuleDistribution | HeadDistribution) -> bool:
@@ -212,15 +223,44 @@ class Model(eqx.Module):
         """What the fit had to say about this model, failures to learn first; they are kept in its file."""
         return tuple(self.provenance.get("notes", ()))
 
-    def distribution(self, scene: Scene) -> SceneDistribution:
-        """p(s' | s, a) of one scene, jit-able: every rule is bound and asked once."""
+    def distribution(self, scene: Scene, member: Any = None) -> SceneDistribution:
+        """p(s' | s, a) of one scene, jit-able: every rule is bound and asked once.
+
+        With a `member`, a number below `members`, draws are those of this member of every ensemble.
+        """
         bindings = tuple(rule.bind(scene) for rule in self.rules)
-        rules = tuple(rule.distribution(scene, one) for rule, one in zip(self.rules, bindings, strict=True))
+        rules = tuple(_asked(rule, scene, one, member) for rule, one in zip(self.rules, bindings, strict=True))
         scores = [jnp.where(one.applies, rule.score, 0) for rule, one in zip(self.rules, bindings, strict=True)]
         values = scene.values[:, np.array(self.domain.dynamic)]
         noise = self.noise.resolved(jnp.asarray(self.domain.resolutions, self.noise.variance.dtype))
         fires = firing(jnp.array(scores, int))
         return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise)
+
+    @property
+    def members(self) -> int:
+        """M: how many ways of seeing the world the ensembles of all rules have, each rule's equally often."""
+        counts = [rule.members if isinstance(rule, HeadRule) else rule.predictor.members for rule in self.rules]
+        return math.lcm(*counts)
+
+    def advance(self, scene: Scene, key: PRNGKeyArray, member: Any) -> Float[Array, "N P"]:
+        """One draw of s' as one member sees it, jit-able: all properties, static ones as they are."""
+        drawn = self.distribution(scene, member).sample(key)
+        drawn = jnp.where(scene.valid[:, None], drawn, scene.values[:, np.array(self.domain.dynamic)])
+        return scene.values.at[:, np.array(self.domain.dynamic)].set(drawn)
+
+    # -- from a state on -----------------------------------------------------------------------------------------
+
+    def step(self, state: State, call: ActionCall, *, seed: int) -> State:
+        """One draw of the state that follows: ids and static properties stay, angles wrap."""
+        return self.rollout(state, [call], samples=1, seed=seed).states(0)[-1]
+
+    def rollout(self, state: State, calls: Sequence[ActionCall], *, samples: int = 64, seed: int = 0) -> Rollout:
+        """`samples` trajectories of these calls: each keeps one member of the ensemble, and draws jointly at each step.
+
+        Sample k has member k modulo `members`; its draws depend on (seed, k) and on the calls before alone.
+        """
+        check_threads()
+        return roll_out(self, state, calls, samples, key_of(seed))
 
     # -- an experience, on the host -----------------------------------------------------------------------------
 
@@ -331,12 +371,58 @@ class Model(eqx.Module):
             result[np.ix_(_rows(experience, batch), columns)] = np.asarray(values)[batch.scene.valid]
         return _finite(result, "draw", experience.owner)
 
-    def predict(self, state: State, action: ActionCall) -> Prediction:
-        """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words."""
+    @overload
+    def predict(self, state: State, action: ActionCall) -> Prediction: ...
+
+    @overload
+    def predict(self, state: State, action: Sequence[ActionCall]) -> Predictions: ...
+
+    def predict(self, state: State, action: ActionCall | Sequence[ActionCall]) -> Prediction | Predictions:
+        """Who is pointed at, which rule fires, what is expected of each object; `.explain()` says it in words.
+
+        Of several actions in one state: all in one compiled call, with `mean` and `std` (actions, objects, properties);
+        `[k]` is the prediction of the k-th.
+        """
         check_threads()
+        if not isinstance(action, ActionCall):
+            return self._predict_many(state, action)
         scene = make_scene(self.domain, state, action, double=self.double)
         with precision(double=scene.values.dtype == np.float64):
             found = PROGRAMS.call("predict", _predict, (self, scene), options=None)
+        return self._prediction(state, action, found)
+
+    def _predict_many(self, state: State, given: Sequence[ActionCall]) -> Predictions:
+        """The same of several actions: as few shapes as there are sizes of batches."""
+        calls = check_sequence("action", given, "[spare.ActionCall('push', ('a',), (0.1,))]", DataError)
+        if not calls:
+            raise DataError("predict: the list of actions is empty; give at least one")
+        scenes = [make_scene(self.domain, state, call, double=self.double) for call in calls]
+        scenes += scenes[-1:] * (round_up(len(scenes)) - len(scenes))
+        double = any(scene.values.dtype == np.float64 for scene in scenes)
+        real = np.float64 if double else np.float32
+        batch = Scene(*(np.stack(parts) for parts in zip(*scenes, strict=True)))
+        batch = batch._replace(values=batch.values.astype(real), parameters=batch.parameters.astype(real))
+        with precision(double=double):
+            found = PROGRAMS.call("predict many", _predict_each, (self, batch), options=None)
+        found, columns, stays = (
+            jax.tree.map(np.asarray, found),
+            np.array(self.domain.dynamic),
+            self._stays(state.values),
+        )
+        mean = np.repeat(stays[None], len(calls), axis=0)
+        std = np.zeros_like(mean)
+        mean[..., columns] = found.spreads[0][: len(calls), : len(state)]
+        std[..., columns] = np.sqrt(found.spreads[1][: len(calls), : len(state)])
+        for whole, what in ((mean, "expected state"), (std, "deviation")):
+            _finite(whole, what, np.arange(len(calls)))
+
+        def one(k: int) -> Prediction:
+            return self._prediction(state, calls[k], jax.tree.map(lambda part: part[k], found))
+
+        return Predictions(calls, mean, std, one)
+
+    def _prediction(self, state: State, action: ActionCall, found: _Described) -> Prediction:
+        """What was computed of one action, for people."""
         size, columns, stays = len(state), np.array(self.domain.dynamic), self._stays(state.values)
         parts = (stays, np.zeros_like(stays), np.zeros_like(stays))
         for whole, part, what in zip(parts, found.spreads, ("expected state", "deviation", "deviation"), strict=True):
@@ -644,6 +730,10 @@ class _Described(NamedTuple):
     spreads: tuple[Array, Array, Array]
     answers: tuple[tuple[Array, Array, Array, Any, Array], ...]
     outcomes: tuple[tuple[Any, ...], ...]
+
+
+def _predict_each(model: Model, scenes: Scene) -> _Described:
+    return jax.vmap(lambda scene: _predict(model, scene))(scenes)
 
 
 def _predict(model: Model, scene: Scene) -> _Described:

@@ -86,14 +86,14 @@ def _draws(model: Model, data: Experience, chosen: Sequence[int]) -> list[np.nda
 def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray | None) -> dict[str, Any]:
     """The fields of the one transition in `data` that are drawn."""
     state, values = data.states[0], data.values.astype(np.float64)
-    round_, sizes = _sizes(data.domain, values)
-    before, after = (_centres(data.domain, part, sizes) for part in (values, data.next_values))
+    round_, sizes = sizes_of(data.domain.property_names, values)
+    before, after = (centres_of(data.domain.property_names, part, sizes) for part in (values, data.next_values))
     way = np.linalg.norm(after - before, axis=1)
     far = way.max()
     for choice in () if prediction is None else prediction.outcomes:  # what might have moved is a measure, too
         rows = list(choice.objects)
         for one in choice.outcomes:
-            gone = np.linalg.norm(_centres(data.domain, one.mean, sizes[rows]) - before[rows], axis=1)
+            gone = np.linalg.norm(centres_of(data.domain.property_names, one.mean, sizes[rows]) - before[rows], axis=1)
             far = max(far, float(gone.max()))
     roles = np.where(moved_rows(data) & (way > VISIBLE * far), "moved", "other")
     roles[data.objects[0][data.objects[0] >= 0]] = "acted"
@@ -102,11 +102,11 @@ def _geometry(data: Experience, prediction: Prediction | None, drawn: np.ndarray
     moving = any(isinstance(rule, HeadRule) and rule.process.spec.free for rule in fired)
     for i, name in enumerate(state.ids):
         one = {"name": str(name), "role": str(roles[i]), "round": round_, "expected": None, "covariance": None}
-        one |= {"size": _plain(sizes[i]), "before": _plain(before[i]), "after": _plain(after[i])}
+        one |= {"size": plain(sizes[i]), "before": plain(before[i]), "after": plain(after[i])}
         if prediction is not None and drawn is not None and (prediction.predicted[i] or moving):
-            one["expected"] = _plain(_centres(data.domain, prediction.mean, sizes)[i])
-            spread = np.cov(_centres(data.domain, drawn, sizes)[:, i].T)
-            one["covariance"] = [_plain(row, 12) for row in spread]
+            one["expected"] = plain(centres_of(data.domain.property_names, prediction.mean, sizes)[i])
+            spread = np.cov(centres_of(data.domain.property_names, drawn, sizes)[:, i].T)
+            one["covariance"] = [plain(row, 12) for row in spread]
             one["outcomes"] = _outcomes(prediction, i, sizes)
         objects.append(one)
     return {
@@ -128,21 +128,20 @@ def _outcomes(prediction: Prediction, i: int, sizes: np.ndarray) -> list[dict[st
         at = choice.objects.index(i)
         for one in choice.outcomes:
             whole = np.pad(one.covariance[at], (0, 1))  # the last row and column: of a height that nothing tells
-            centre = _centres(prediction.domain, one.mean[[at]], sizes[[i]])[0]
+            centre = centres_of(prediction.domain.property_names, one.mean[[at]], sizes[[i]])[0]
             found.append(
                 {
                     "name": one.name,
                     "probability": round(one.probability, 4),
-                    "expected": _plain(centre),
-                    "covariance": [_plain(row, 12) for row in whole[np.ix_(places, places)]],
+                    "expected": plain(centre),
+                    "covariance": [plain(row, 12) for row in whole[np.ix_(places, places)]],
                 }
             )
     return found
 
 
-def _sizes(domain: Domain, values: np.ndarray) -> tuple[bool, np.ndarray]:
+def sizes_of(names: Sequence[str], values: np.ndarray) -> tuple[bool, np.ndarray]:
     """(whether objects are round, (N, 3) their sizes along x, y and z)."""
-    names = domain.property_names
     column = {name: values[:, k] for k, name in enumerate(names)}
     small = np.full(len(values), SMALL * max(np.ptp(column["x"]), np.ptp(column["y"]), 1e-6))
     if "radius" in column:
@@ -151,9 +150,8 @@ def _sizes(domain: Domain, values: np.ndarray) -> tuple[bool, np.ndarray]:
     return "width" not in names, np.stack(found, axis=1)
 
 
-def _centres(domain: Domain, values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def centres_of(names: Sequence[str], values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(..., N, 3) centres of objects."""
-    names = domain.property_names
     x, y = (values[..., names.index(name)] for name in ("x", "y"))
     if "z" in names:
         return np.stack([x, y, values[..., names.index("z")]], axis=-1)
@@ -173,7 +171,7 @@ def _arrow(data: Experience) -> list[list[float]] | None:
     origin, point = pose.origin[0], np.array([*point, *pose.origin[0][len(point) :]])
     heading = np.array([np.cos(pose.heading[0]), np.sin(pose.heading[0])])
     ends = (origin, point) if (point - origin)[:2] @ heading > 0 else (point, origin)
-    return [_plain(end) for end in ends]
+    return [plain(end) for end in ends]
 
 
 def _references(prediction: Prediction) -> list[list[Any]]:
@@ -190,5 +188,6 @@ def _references(prediction: Prediction) -> list[list[Any]]:
     return [one for k, one in enumerate(found) if one not in found[:k]]
 
 
-def _plain(values: Sequence[float] | np.ndarray, digits: int = 5) -> list[float]:
+def plain(values: Sequence[float] | np.ndarray, digits: int = 5) -> list[float]:
+    """Numbers for a file, rounded."""
     return [round(float(value), digits) for value in values]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from spare.errors import SpareError
-from spare.lab.experiments import adding_references, known_worlds, scoring, several_rules, worlds
+from spare.lab.experiments import adding_references, known_worlds, planning, scoring, several_rules, worlds
 from spare.lab.experiments.data import PushData
 from spare.lab.experiments.runs import Run
 from spare.lab.workers import remember_programs
@@ -34,6 +34,7 @@ TASKS = {
     "world": Task(worlds.score, lambda settings, seed: []),  # these make their data in a second or two
     "world-noise": Task(worlds.noise, lambda settings, seed: []),
     "known-world": Task(known_worlds.score, lambda settings, seed: []),
+    "plan": Task(planning.score, lambda settings, seed: []),
 }
 
 
