@@ -119,7 +119,7 @@ class Gate(eqx.Module):
 
 def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, wanted: set[int]) -> Any:
     """(S, N): how many steps of a closure lead to each object of the wanted slots; 1 elsewhere in a slot."""
-    view = domain.view(domain.action(spec.action), scene.values, scene.valid, scene.parameters)
+    view = domain.scene_view(spec.action, scene)
     found = []
     for slot in range(spec.shell.slots):
         depth = masks[slot].astype(scene.values.dtype)
@@ -279,7 +279,7 @@ class HeadRule(eqx.Module):
         names = [*self.watched.rows, *(name for head in self.heads for name in head.spec.inputs)]
         deep = {self.layout.entries[name].slot for name in names if self.layout.entries[name].about == "depth"}
         depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
-        view = self.domain.view(self.domain.action(self.action), scene.values, scene.valid, scene.parameters)
+        view = self.domain.scene_view(self.action, scene)
 
         def found(reference: int, row: Any) -> Any:
             return self.domain.references[reference].relation.pick(view, (row,))

@@ -24,10 +24,12 @@ from spare.arguments import check_kind, check_seed, check_sequence, described
 from spare.arrays import precision
 from spare.content import same
 from spare.data.checks import check_call, check_state
-from spare.data.columns import positions_within
 from spare.data.experience import Experience, expect_experience
+from spare.data.extras import check_stored, ragged_pairs
+from spare.data.named import parameters_of
 from spare.data.precision import Numbers, needs_double
-from spare.data.scene import Batch, Scene, batches, object_slots
+from spare.data.ragged import positions_within
+from spare.data.scene import Batch, Scene, batches, object_slots, padded_pairs
 from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError, FileError, SpareError, UsageError
 from spare.forks import check_threads
@@ -498,7 +500,7 @@ def _domain_of(manifest: dict[str, Any], domain: Domain | None) -> Domain:
     own = chosen.schema()
     if schema["name"] != own["name"]:
         raise FileError(f"it needs the domain {schema['name']!r}, not {own['name']!r}")
-    for kind in ("properties", "actions", "references"):
+    for kind in ("properties", "actions", "references", "types", "relations"):
         found = differences(schema, own, kind)
         if found:
             raise FileError(f"the domain's {kind} differ: {'; '.join(found[:4])}")
@@ -545,10 +547,10 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
 
     In 64-bit numbers if `double`, or if 32 would lose digits of the state that matter.
     """
-    check_state(domain, state)
+    state = check_stored(domain, check_state(domain, state), "state")
     template, objects = check_call(domain, state, action)
     size = max(ALONE, object_slots(len(state)))
-    given = np.array([action.parameters], np.float64).reshape(1, -1)
+    given = np.array([parameters_of(domain, action, f"action {action.action!r}")], np.float64).reshape(1, -1)
     double = double or needs_double(domain, Numbers(state.values, state.values, given, np.array([template])))
     real = np.float64 if double else np.float32
     values = np.zeros((size, len(domain.properties)), real)
@@ -556,8 +558,9 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
     chosen = np.zeros(domain.roles, np.int32)
     chosen[: len(objects)] = objects
     parameters = np.zeros(domain.parameters, real)
-    parameters[: len(action.parameters)] = action.parameters
-    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters)
+    parameters[: given.shape[1]] = given[0]
+    pairs = {name: padded_pairs(one, np.zeros(1, int), 1)[0] for name, one in ragged_pairs(state).items()} or None
+    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters, pairs)
 
 
 def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:

@@ -182,7 +182,7 @@ def _asker(reference: Reference, domain: Domain) -> Any:
     action = domain.actions[0] if len(domain.actions) == 1 else None
 
     def one(scene: Scene, tuples: Any) -> Any:
-        view = domain.view(action, scene.values, scene.valid, scene.parameters)
+        view = domain.view(action, scene.values, scene.valid, scene.parameters, scene.pairs)
         arguments = tuple(tuples[:, k] for k in range(reference.arity))
         return jax.vmap(lambda *chosen: reference.relation.pick(view, chosen))(*arguments)
 
