@@ -314,6 +314,11 @@ class Experience(ByContent):
         """The type of every object row, as its number among `domain.types`; all 0 in a domain without types."""
         return self.domain.types_of(self.values)
 
+    def arrivals_types(self) -> np.ndarray:
+        """The types of all objects that arrive."""
+        empty = np.zeros(0, np.int32)
+        return empty if self.arrivals is None else self.domain.types_of(self.arrivals.columns["values"])
+
     @property
     def held(self) -> np.ndarray:
         """Which properties every object row has, (total, P) bool."""
@@ -438,8 +443,10 @@ class Experience(ByContent):
         for column in self.domain.dynamic:
             prop = self.domain.properties[column]
             if prop.resolution is None:
-                seen = np.concatenate([self.values[:, column], self.next_values[:, column]]).astype(np.float64)
-                spread = float(np.ptp(seen)) or float(np.abs(seen).max(initial=0.0)) or 1.0
+                mine = self.held[:, column] if self.domain.types else slice(None)
+                seen = np.concatenate([self.values[mine, column], self.next_values[mine, column]]).astype(np.float64)
+                spread = float(np.ptp(seen)) if len(seen) else 0.0
+                spread = spread or float(np.abs(seen).max(initial=0.0)) or 1.0
                 filled[prop.name] = float(np.float32(spread / 1000))
         return filled
 

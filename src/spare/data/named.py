@@ -122,10 +122,10 @@ def _number(prop: Property, facts: Mapping[str, Any], rows: dict[Any, int], wher
     value = facts.get(prop.name)
     if isinstance(prop.kind, Link):
         if value is None:
-            return NONE
+            return float(NONE)
         if value not in rows:
             raise DataError(f"{where}, link {prop.name!r}: {value!r} is not in the state ({list(rows)[:8]})")
-        return rows[value]
+        return float(rows[value])
     if prop.name not in facts or value is None:
         raise DataError(f"{where}: property {prop.name!r} is missing")
     return stored_value(prop.kind, value, f"{where}, property {prop.name!r}")

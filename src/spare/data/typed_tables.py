@@ -244,14 +244,14 @@ class _Reading:
     def _row(self, row: int, one: Any, name: str) -> float:
         """Where the object stands to which a link leads."""
         if one is None or one == "":
-            return NONE
+            return float(NONE)
         found = self.places.get((int(self.owner[row]), one))
         if found is None:
             raise DataError(
                 f"table: transition {self.table['transition'][row]!r}, object {self.table['object'][row]!r}, link "
                 f"{name!r}: there is no object {one!r} in this transition"
             )
-        return found
+        return float(found)
 
     def arguments(self, relations: Any, next_relations: Any) -> dict[str, Any]:
         """All that `Experience.from_arrays` takes."""

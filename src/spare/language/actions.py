@@ -37,9 +37,10 @@ class Action:
         check_label("action", self.name)
         owner = f"action {self.name!r}"
         roles, types = roles_and_types(owner, self.objects)
-        given = check_unique("parameter", self.parameters, owner)
-        names = check_unique("parameter", [getattr(one, "name", one) for one in given], owner)
-        kinds = tuple(one.kind if isinstance(one, Parameter) else REAL for one in given)
+        several = tuple(self.parameters) if isinstance(self.parameters, tuple | list) else ()
+        named = [one.name if isinstance(one, Parameter) else one for one in several]
+        names = check_unique("parameter", named if several else self.parameters, owner)
+        kinds = tuple(one.kind if isinstance(one, Parameter) else REAL for one in several) or (REAL,) * len(names)
         object.__setattr__(self, "objects", roles)
         object.__setattr__(self, "parameters", names)
         object.__setattr__(self, "role_types", self.role_types or types)

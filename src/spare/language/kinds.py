@@ -28,6 +28,8 @@ from spare.errors import DefinitionError
 from spare.language.traces import code_digest, digest_of, trace
 
 LOG_2PI = math.log(2 * math.pi)
+Bound = float | int | None
+"""A bound of numbers, or none."""
 
 
 class Leaf(abc.ABC):
@@ -190,14 +192,14 @@ def check_bounds(low: Any, high: Any) -> None:
         raise DefinitionError(f"low must be less than high, got {low} and {high}")
 
 
-def outside(values: np.ndarray, low: float | None, high: float | None) -> np.ndarray:
+def outside(values: np.ndarray, low: Bound, high: Bound) -> np.ndarray:
     """Which values lie outside bounds, by more than 32-bit numbers round."""
     room = 1e-6 * (1.0 + np.abs(values))
     below = np.zeros(np.shape(values), bool) if low is None else values < low - room
     return below if high is None else below | (values > high + room)
 
 
-def told_bounds(low: float | None, high: float | None) -> str:
+def told_bounds(low: Bound, high: Bound) -> str:
     """`is not between 0 and 1`, `is below 0`, `is above 7`."""
     if low is not None and high is not None:
         return f"is not between {low:g} and {high:g}"
@@ -208,8 +210,8 @@ def told_bounds(low: float | None, high: float | None) -> str:
 class Real(Kind):
     """A real number; a rule predicts its new value or its change as a Gaussian. Data must keep to `low` and `high`."""
 
-    low: float | None = None
-    high: float | None = None
+    low: Bound = None
+    high: Bound = None
 
     def __post_init__(self) -> None:
         check_bounds(self.low, self.high)
