@@ -101,7 +101,10 @@ def _row(domain: Domain, one: ObjectId, facts: Any, rows: dict[Any, int], what: 
     """The stored numbers of one object."""
     where = f"{what}, object {one!r}"
     if not isinstance(facts, Mapping):
-        raise DataError(f"{where}: expected a dictionary of its properties, got {described(facts)}")
+        raise DataError(
+            f"{where}: expected a dictionary of its properties, got {described(facts)}; or make a state of arrays, "
+            "spare.State(ids, values)"
+        )
     has = domain.has[0]
     if domain.types:
         if len(domain.types) == 1:

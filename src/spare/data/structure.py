@@ -13,6 +13,7 @@ import numpy as np
 from spare.data.cells import numbers, whole_array
 from spare.data.columns import Columns
 from spare.data.ragged import Ragged, owners, positions_within
+from spare.data.state import ObjectId
 from spare.errors import DataError, one_of
 from spare.language.discrete import Link
 from spare.language.domain import Domain
@@ -68,8 +69,13 @@ def emptied(domain: Domain, values: np.ndarray, where: Where, what: str) -> np.n
     return np.where(lacks, values.dtype.type(0), values) if lacks.any() else values
 
 
-def _place(where: Where, row: int) -> str:
-    return f"transition {where[0][row]}, object {where[1][row].item()!r}"
+def _place(where: Where, row: Any) -> str:
+    return f"transition {where[0][row]}, object {_id(where[1], row)!r}"
+
+
+def _id(ids: np.ndarray, row: Any) -> ObjectId:
+    """One id, as Python has it."""
+    return ids[int(row) : int(row) + 1].tolist()[0]
 
 
 def check_kinds(domain: Domain, values: np.ndarray, where: Where, what: str) -> None:
@@ -116,7 +122,7 @@ def check_roles(domain: Domain, action: np.ndarray, rows: np.ndarray, columns: C
                 i = int(np.argmax(wrong))
                 raise DataError(
                     f"transition {mine[i]}, action {template.name!r}: its {template.objects[k]} "
-                    f"{columns.ids[flat[i]].item()!r} is a {domain.types[types[flat[i]]]}, not a {' or '.join(allowed)}"
+                    f"{_id(columns.ids, flat[i])!r} is a {domain.types[types[flat[i]]]}, not a {' or '.join(allowed)}"
                 )
 
 
@@ -214,13 +220,13 @@ def _check_link(  # noqa: PLR0913 - a column of links, whose they are, and where
     if not there.all():
         k = int(np.argmax(~there))
         raise DataError(
-            f"{_place(where, rows[k])}, link {name!r}: it leads to {ids[k].item()!r}, which is not in the next state"
+            f"{_place(where, rows[k])}, link {name!r}: it leads to {_id(ids, k)!r}, which is not in the next state"
         )
     wrong = ~np.isin(types, [domain.types.index(one) for one in kind.to]) if kind.to else np.zeros(len(rows), bool)
     if wrong.any():
         k = int(np.argmax(wrong))
         raise DataError(
-            f"{_place(where, rows[k])}, link {name!r}: it leads to {ids[k].item()!r}, which is a "
+            f"{_place(where, rows[k])}, link {name!r}: it leads to {_id(ids, k)!r}, which is a "
             f"{domain.types[types[k]]}, not a {' or '.join(kind.to)} (in the {what})"
         )
     if kind.acyclic and after is None:
@@ -241,7 +247,7 @@ def _refuse_circles(what: str, owner: np.ndarray, pairs: np.ndarray, columns: Co
             i = int(owner[0])
             local = int(source[0] - starts[i])
             known = local < columns.counts[i]
-            who = columns.ids[columns.offsets[i] + local].item() if known else f"arrival {local - columns.counts[i]}"
+            who = _id(columns.ids, columns.offsets[i] + local) if known else f"arrival {local - columns.counts[i]}"
             raise DataError(
                 f"transition {i}, object {who!r}: following {what} from it leads back to it in the {when}; repair "
                 "it, or declare it without acyclic=True"
@@ -279,14 +285,14 @@ def _check_pairs(domain: Domain, relation: Any, given: Any, columns: Columns, af
         types, there, ids = seen.look(owner, rows)
         if not there.all():
             k = int(np.argmax(~there))
-            raise DataError(f"transition {owner[k]}, {what}: {ids[k].item()!r} is not in the next state")
+            raise DataError(f"transition {owner[k]}, {what}: {_id(ids, k)!r} is not in the next state")
         wrong = np.zeros(len(rows), bool)
         if allowed:
             wrong = ~np.isin(types, [domain.types.index(one) for one in allowed])
         if wrong.any():
             k = int(np.argmax(wrong))
             raise DataError(
-                f"transition {owner[k]}, {what}: its {side} {ids[k].item()!r} is a {domain.types[types[k]]}, not a "
+                f"transition {owner[k]}, {what}: its {side} {_id(ids, k)!r} is a {domain.types[types[k]]}, not a "
                 f"{' or '.join(allowed)} (in the {when})"
             )
     order = np.lexsort((target, source, owner))

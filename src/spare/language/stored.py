@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from spare.language.relations import Indices, Mask, Relation, SceneView
 
@@ -18,7 +18,7 @@ def _at(index: Int[Array, ""], scene: SceneView) -> Mask:
     return jnp.arange(scene.valid.shape[0]) == index
 
 
-def _marked(rows: Int[Array, " K"], chosen: Mask, count: int) -> Mask:
+def _marked(rows: Int[Array, " K"], chosen: Bool[Array, " K"], count: int) -> Mask:
     """Which of `count` rows are among the chosen ones."""
     return jnp.zeros(count + 1, bool).at[jnp.where(chosen, rows, count)].set(True)[:count]
 
