@@ -220,6 +220,11 @@ class Domain:
         xp = array_module(values)
         return xp.asarray(self.has)[self.types_of(values)] if self.types else xp.ones(values.shape, bool)
 
+    def held_dynamic(self, values: Any) -> Any:
+        """Which of the properties that can change each object has, (..., Q) bool; None if all types have all."""
+        columns = np.array(self.dynamic, int)
+        return None if self.has[:, columns].all() else self.held(values)[..., columns]
+
     def encode(self, properties: Sequence[Property], values: Any) -> Any:
         """What networks see of these properties of objects with values (..., P), 0 for what an object does not have."""
         columns = [self.property_names.index(p.name) for p in properties]

@@ -106,6 +106,11 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
         facts = provenance(chosen, seed, data, (), told)
         model = Model(domain, [one.rule for one in found], default, facts)
         return FitResult(model, tuple(found), dataclasses.replace(chosen, heads=heads), seed, told)
+    if not domain.has[:, list(domain.dynamic)].all():
+        raise FitError(
+            "some types lack properties that others change, and rules of the paper's kind cannot leave those out; "
+            "use the preset 'default' with numbers and angles alone, or give every type all that can change"
+        )
     chosen = dataclasses.replace(chosen, search=_overridden(chosen.search, search))
     task = Task(chosen, seed, threads, cache)
     results: list[SearchResult | ManyResult] = []

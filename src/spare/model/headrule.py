@@ -287,9 +287,10 @@ class HeadRule(eqx.Module):
         slots = SceneSlots(scene.objects, binding.inputs, depths, found)
         resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
         values = scene.values[:, np.array(self.domain.dynamic)]
-        process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
+        process = self._heard(scene, self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions))
         expected = process.moments(process.log_gate)[0].mean(axis=0)
-        said = tuple(head(self.layout.x(head.spec.inputs, seen, slots), resolutions) for head in self.heads)
+        xs = [self.layout.x(head.spec.inputs, seen, slots) for head in self.heads]
+        said = tuple(self._heard(scene, head(x, resolutions)) for head, x in zip(self.heads, xs, strict=True))
         log_gate = None
         if self.gate is not None:
             log_gate = self.gate(self.layout.common(self.gate.inputs, seen, slots))
@@ -317,7 +318,13 @@ class HeadRule(eqx.Module):
             orders=self.orders(),
             outcome_of=self.outcome_of,
             stays=self.process.spec.free == 0,
+            held=self.domain.held_dynamic(scene.values),
         )
+
+    def _heard(self, scene: Scene, said: Said) -> Said:
+        """What is said of objects, but for what they do not have."""
+        held = self.domain.held_dynamic(scene.values)
+        return said if held is None else said.hiding(held, jnp.zeros(held.shape, scene.values.dtype))
 
     @property
     def outcome_of(self) -> int | None:
@@ -421,6 +428,7 @@ class HeadDistribution(eqx.Module):
     orders: tuple[Any, ...]
     outcome_of: int | None = eqx.field(static=True)
     stays: bool = eqx.field(static=True)
+    held: Bool[Array, "N Q"] | None = None
 
     def _inside(self, values: Any) -> Any:
         return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)
@@ -561,6 +569,7 @@ class HeadDistribution(eqx.Module):
         """Loadings of a head's objects and outcomes, (M, N, K, Q); resolution is each value's own, the pinned has 0."""
         said, resolutions = self.said[head], jnp.asarray(self.domain.resolutions, self.values.dtype)
         load = self.loadings[head] * common_part(said.variance, resolutions)
+        load = load if self.held is None else jnp.where(self.held[:, None, :], load, 0.0)
         pinned = (jnp.arange(said.mean.shape[2]) == 0) & self.pinned[head]
         return jnp.where(pinned[:, None], 0.0, load)
 

@@ -83,7 +83,8 @@ class Provenance(dict[str, Any]):
 class SceneDistribution(eqx.Module):
     """p(s' | s, a) of one scene (equation 1): every rule's binding and distribution, which rules fire, the default.
 
-    `values` (N, Q) are the values before; `noise` (resolved) holds where no rule applies.
+    `values` (N, Q) are the values before; `noise` (resolved) holds where no rule applies; `has`: which of them objects
+    have, None if all.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -93,10 +94,15 @@ class SceneDistribution(eqx.Module):
     valid: Bool[Array, " N"]
     values: Float[Array, "N Q"]
     noise: DefaultNoise
+    has: Bool[Array, "N Q"] | None = None
 
     def _stays(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
         found = self.noise.log_density(after - self.values, self.domain.leaves)
-        return jnp.where(self.valid[:, None], found, 0.0)
+        return self._those(jnp.where(self.valid[:, None], found, 0.0), 0.0)
+
+    def _those(self, found: Any, otherwise: Any) -> Any:
+        """What was found (..., N, Q) of properties that objects have, and something else of others."""
+        return found if self.has is None else jnp.where(self.has, found, otherwise)
 
     def log_prob(self, after: Float[Array, "N Q"]) -> Float[Array, ""]:
         """log p(s' | s, a)."""
@@ -116,7 +122,8 @@ class SceneDistribution(eqx.Module):
     def _moments(self) -> tuple[Float[Array, "K1 N Q"], Float[Array, "K1 N Q"]]:
         parts = [rule.moments() for rule in self.rules]
         parts.append(self.noise.moments(self.values, self.domain.leaves))
-        return jnp.stack([mean for mean, _ in parts]), jnp.stack([variance for _, variance in parts])
+        means, variances = (jnp.stack(part) for part in zip(*parts, strict=True))
+        return self._those(means, self.values), self._those(variances, 0.0)
 
     def epistemic(self) -> Float[Array, "N Q"]:
         """The part of the variance that is not noise: members disagree, or tied rules do."""
@@ -159,7 +166,7 @@ class SceneDistribution(eqx.Module):
             draws.append(rule.draw(own, given) if isinstance(rule, RuleDistribution) else rule.sample(own))
         weight = jnp.roll(rule_weights(self.fires), 1)
         chosen = jax.random.categorical(which, jnp.log(weight)) if len(self.rules) > 1 else jnp.argmax(weight)
-        return jnp.stack(draws)[chosen]
+        return self._those(jnp.stack(draws)[chosen], self.values)
 
 
 def _moves(rule: RuleDistribution | HeadDistribution) -> bool:
@@ -222,7 +229,8 @@ class Model(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         noise = self.noise.resolved(jnp.asarray(self.domain.resolutions, self.noise.variance.dtype))
         fires = firing(jnp.array(scores, int))
-        return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise)
+        held = self.domain.held_dynamic(scene.values)
+        return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise, held)
 
     # -- an experience, on the host -----------------------------------------------------------------------------
 

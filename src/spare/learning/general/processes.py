@@ -77,7 +77,7 @@ def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float,
     resolutions = data.domain.resolutions
     if not others.any():
         others = ~others
-    rest = rest_of(rows.y[others], resolutions)
+    rest = rest_of(rows.filled(rows.y, np.arange(len(rows.y)))[others], resolutions)
     judge = Judge(rows, folds, trainer, rest=rest)
     shell = Shell(len(rows.roles))
     best, level = judge.fit(shell, {0: others}, [level_spec("stay", rows)])[0], "stay"
@@ -191,5 +191,5 @@ def described(judge: Judge, shell: Shell, head: JudgedHead, level: str) -> Proce
     rows = judge.rows
     said = judge.everywhere(shell, head)
     expected = np.zeros_like(rows.y) if level == "stay" else said.mean
-    rest = np.maximum(said.variance.mean(axis=0) - np.square(rows.data.domain.resolutions), 0.0)
+    rest = np.maximum(rows.mean_held(said.variance) - np.square(rows.data.domain.resolutions), 0.0)
     return Process(level, head.spec, said, expected, rest)
