@@ -21,7 +21,7 @@ from spare.names import shown
 
 def make_state(
     domain: Domain,
-    objects: Mapping[ObjectId, Mapping[str, Any]],
+    objects: Mapping[Any, Mapping[str, Any]],
     *,
     world: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,

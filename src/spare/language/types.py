@@ -31,7 +31,7 @@ class Type:
     """A type of objects: its name and the properties that its objects have, each a `Property`."""
 
     name: str
-    properties: tuple[Property, ...] = ()
+    properties: Sequence[Property] = ()
 
     def __post_init__(self) -> None:
         check_identifier("type", self.name)
