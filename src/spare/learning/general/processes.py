@@ -144,7 +144,16 @@ def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> 
         mean, p_value = paired_improvement(np.zeros_like(total), -total, judge.folds.judged)
         if not (mean > 0 and p_value < alpha):
             return False
-    return bool((centred[new.seen] > 0).mean() > 0.5)
+    return bool((centred[new.seen & _gaining(rows, new, centred)] > 0).mean() > 0.5)
+
+
+def _gaining(rows: ActionRows, new: JudgedHead, gain: np.ndarray) -> np.ndarray:
+    """Which rows of a head are of a type that gains at all: a process may be one type's alone."""
+    types = rows.data.types[new.rows]
+    if not rows.data.domain.types:
+        return np.ones(len(types), bool)
+    total = np.bincount(types, np.where(new.seen, gain, 0.0), minlength=len(rows.data.domain.types))
+    return total[types] > 0
 
 
 def _enough(data: Experience, judge: Judge, new: JudgedHead, stays: JudgedHead) -> bool:
