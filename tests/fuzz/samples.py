@@ -42,7 +42,7 @@ def modern() -> spare.Model:
 
 
 def models(folder: pathlib.Path) -> list[bytes]:
-    """Two models with rules, two without, of which one is of a world with types, and the true one of the queue world."""
+    """Two models with rules, two without (one of a world with types), and the true one of the queue world."""
     found = []
     typed_world = typed().resolved()[0].domain
     nothing = spare.Model(typed_world, [], np.ones(len(typed_world.dynamic)))

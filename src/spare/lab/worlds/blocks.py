@@ -27,7 +27,7 @@ from spare.language.properties import Property
 from spare.language.types import Type
 
 EXPLODES = 0.1
-Facts = dict[str, dict[str, Any]]
+Facts = dict[Any, dict[str, Any]]
 Outcomes = list[tuple[float, Facts]]
 _FACTS = [
     Property("on", kind=Link(to="block", acyclic=True)),
@@ -66,7 +66,8 @@ def _applied(facts: Facts, call: ActionCall, explodes: bool) -> Facts | None:
     """What the action does unless something explodes; None if its condition fails."""
     after = {one: dict(own) for one, own in facts.items()}
     first, hand = after[call.objects[0]], after["world"]
-    second = after[call.objects[1]] if len(call.objects) > 1 else first
+    whom = call.objects[-1]
+    second = after[whom]
     if explodes and (
         _broken(first, second, hand, call.action) or (hand.get("table_destroyed") and call.action == "put_down")
     ):
@@ -78,9 +79,9 @@ def _applied(facts: Facts, call: ActionCall, explodes: bool) -> Facts | None:
         first.update(clear=True, ontable=True, holding=False)
         hand["handempty"] = True
     elif call.action == "stack" and first["holding"] and second["clear"] and first is not second:
-        first.update(clear=True, on=call.objects[1], holding=False)
+        first.update(clear=True, on=whom, holding=False)
         second["clear"], hand["handempty"] = False, True
-    elif call.action == "unstack" and first["on"] == call.objects[1] and first["clear"] and hand["handempty"]:
+    elif call.action == "unstack" and first["on"] == whom and first["clear"] and hand["handempty"]:
         first.update(clear=False, on=None, holding=True)
         second["clear"], hand["handempty"] = True, False
     else:

@@ -82,9 +82,9 @@ def step(rng: np.random.Generator, state: np.ndarray, way: int) -> np.ndarray:
     after[0, _AT["health"]] = min(10.0, state[0, _AT["health"]] - 5 * monster.sum() - (hunger < 25) + (hunger >= 75))
     after[trap, _AT["duration"]] = np.maximum(state[trap, _AT["duration"]] - 1, 0)
     movers = np.flatnonzero(types == MONSTER)
-    moves = MOVES[rng.integers(0, 5, len(movers))]
-    after[np.ix_(movers, place)] = np.clip(state[np.ix_(movers, place)] + moves, 0, SIZE - 1)
-    after[np.ix_(movers, [_AT["n1"], _AT["n2"], _AT["n3"]])] += rng.normal(0, 0.1, (len(movers), 3))
+    moves, rows = MOVES[rng.integers(0, 5, len(movers))], movers[:, None]
+    after[rows, place] = np.clip(state[rows, place] + moves, 0, SIZE - 1)
+    after[rows, [_AT["n1"], _AT["n2"], _AT["n3"]]] += rng.normal(0, 0.1, (len(movers), 3))
     grown = state[types == FOOD, _AT["amount"]] + rng.normal(1, 0.1, int((types == FOOD).sum()))
     after[types == FOOD, _AT["amount"]] = np.clip(np.where(food[types == FOOD], 0.0, grown), 0, MOST)
     return after
@@ -101,16 +101,16 @@ def generate(
     """Random moves; an episode ends when the mouse dies. With a list of counts, one is drawn for each episode."""
     check_whole("samples", samples, 1)
     rng, every = np.random.default_rng(check_seed(seed)), counts if isinstance(counts, list) else [counts]
-    before, after, ways, episode, time = [], [], [], [], []
+    rows: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     state, left, number = np.zeros((0, len(domain.properties))), 0, -1
     for _ in range(samples):
         if left == 0 or state[0, _AT["health"]] <= 0:
             state, left, number = start(rng, every[int(rng.integers(len(every)))], away=away), steps, number + 1
         way = int(rng.integers(5))
         following = step(rng, state, way)
-        before.append(state), after.append(following), ways.append(way)
-        episode.append(number), time.append(steps - left)
+        rows.append((state, following, way, number, steps - left))
         state, left = following, left - 1
+    before, after, ways, episode, time = zip(*rows, strict=True)
     return Experience.from_arrays(
         domain,
         values=np.concatenate(before),

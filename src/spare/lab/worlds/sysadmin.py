@@ -60,15 +60,16 @@ def generate(samples: int, seed: int, *, computers: int = 10, steps: int = 40, n
     check_whole("samples", samples, 1)
     rng = np.random.default_rng(check_seed(seed))
     nets = [network(rng, computers) for _ in range(networks)]
-    before, after, acted, used = [], [], [], []
+    rows: list[tuple[np.ndarray, np.ndarray, int, np.ndarray]] = []
     running, pairs = np.ones(computers), nets[0]
     for i in range(samples):
         if i % steps == 0:
             running, pairs = np.ones(computers), nets[int(rng.integers(networks))]
         rebooted = int(rng.integers(computers)) if rng.random() < 0.5 else -1
         following = (rng.random(computers) < probabilities(running, pairs, rebooted)).astype(float)
-        before.append(running), after.append(following), acted.append(rebooted), used.append(pairs)
+        rows.append((running, following, rebooted, pairs))
         running = following
+    before, after, acted, used = zip(*rows, strict=True)
     chosen = np.array(acted)
     return Experience.from_arrays(
         domain,

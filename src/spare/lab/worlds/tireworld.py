@@ -25,7 +25,7 @@ from spare.language.properties import Property
 from spare.language.types import Edges, Type
 
 FLAT = 0.8
-Facts = dict[str, dict[str, Any]]
+Facts = dict[Any, dict[str, Any]]
 Roads = list[tuple[str, str]]
 domain = Domain(
     "tireworld",
