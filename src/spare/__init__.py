@@ -11,14 +11,18 @@ TYPE_CHECKING = False  # typing's own would have to be imported; type checkers t
 if TYPE_CHECKING:
     from spare.data.builder import Builder
     from spare.data.experience import Experience, concatenate
+    from spare.data.named import make_state, named_objects
     from spare.data.state import ActionCall, State, Transition
     from spare.errors import DataError, DefinitionError, FileError, FitError, ForkError, SpareError, UsageError
-    from spare.language.domain import Action, Domain
+    from spare.language.actions import Action
+    from spare.language.discrete import Boolean, Categorical, Integer, Link
+    from spare.language.domain import Domain
     from spare.language.frames import Frame
-    from spare.language.kinds import Kind, Leaf, Periodic, Real
+    from spare.language.kinds import Angle, Kind, Leaf, Periodic, Real
     from spare.language.properties import Property
     from spare.language.references import Pointer, Reference, Shell
     from spare.language.registry import register
+    from spare.language.types import Edges, Parameter, Type
     from spare.learning.fit import FitResult, fit
     from spare.learning.presets import Preset, Search, Training
     from spare.model.copula import OneFactorCopula
@@ -36,14 +40,18 @@ __version__ = "0.1.0"
 _NAMES = {
     "data.builder": "Builder",
     "data.experience": "Experience concatenate",
+    "data.named": "make_state named_objects",
     "data.state": "ActionCall State Transition",
     "errors": "DataError DefinitionError FileError FitError ForkError SpareError UsageError",
-    "language.domain": "Action Domain",
+    "language.actions": "Action",
+    "language.domain": "Domain",
     "language.frames": "Frame",
-    "language.kinds": "Kind Leaf Periodic Real",
+    "language.discrete": "Boolean Categorical Integer Link",
+    "language.kinds": "Angle Kind Leaf Periodic Real",
     "language.properties": "Property",
     "language.references": "Pointer Reference Shell",
     "language.registry": "register",
+    "language.types": "Edges Parameter Type",
     "learning.fit": "FitResult fit",
     "learning.presets": "Preset Search Training",
     "model.copula": "OneFactorCopula",

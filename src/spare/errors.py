@@ -28,6 +28,17 @@ class DataError(SpareError, ValueError):
     """A transition, table or array does not fit the domain it is said to come from."""
 
 
+class CellError(DataError):
+    """A cell of a column makes no sense; whoever has the column says where that is."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"row {row}: {reason}")
+        self.row, self.reason = row, reason
+
+    def __reduce__(self) -> tuple[type[CellError], tuple[int, str]]:
+        return CellError, (self.row, self.reason)
+
+
 class FileError(SpareError, OSError):
     """A file cannot be read or written, or does not hold what it should."""
 

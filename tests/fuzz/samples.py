@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from spare.model.copula import OneFactorCopula
 from spare.model.noise import DefaultNoise
 from tests.fuzz.mutations import parquet_variants
 from tests.rules import fresh_predictor
+from tests.typed import typed_domain, typed_experience
 
 
 def model() -> spare.Model:
@@ -40,9 +42,11 @@ def modern() -> spare.Model:
 
 
 def models(folder: pathlib.Path) -> list[bytes]:
-    """Two models with rules, one without, and the true one of the queue world."""
+    """Two models with rules, two without (one of a world with types), and the true one of the queue world."""
     found = []
-    for one in (model(), modern(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model()):
+    typed_world = typed().resolved()[0].domain
+    nothing = spare.Model(typed_world, [], np.ones(len(typed_world.dynamic)))
+    for one in (model(), modern(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model(), nothing):
         one.save(folder / "good.spare")
         found.append((folder / "good.spare").read_bytes())
     return found
@@ -67,10 +71,21 @@ def experience() -> spare.Experience:
     )
 
 
+def typed() -> spare.Experience:
+    """A world with everything: types, links, relations, arrivals, further calls."""
+    for seed in range(100):
+        rnd = random.Random(seed)
+        domain = spare.register(typed_domain(rnd))
+        data = typed_experience(rnd, domain, 12)
+        if data.arrivals is not None and data.vanished is not None and data.calls is not None and data.next_pairs:
+            return data
+    raise AssertionError("no seed gives such a world")
+
+
 def parquets(folder: pathlib.Path) -> list[bytes]:
-    """Experience with numbers and with texts as ids, as we write it and as others might."""
+    """Experience with numbers and with texts as ids, and of a world with types, as we write it and as others might."""
     found = []
-    for one in (toy.generate(12, seed=2), experience()):
+    for one in (toy.generate(12, seed=2), experience(), typed()):
         one.save(folder / "good.parquet")
         found += [(folder / "good.parquet").read_bytes(), *parquet_variants(str(folder / "good.parquet"))]
     return found

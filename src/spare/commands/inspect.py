@@ -124,7 +124,7 @@ def _domain_words(schema: dict[str, Any]) -> list[str]:
     own = "installed" if ships(schema["name"]) else "your own: pass --domain MODULE:NAME where it is used"
 
     def prop(one: dict[str, Any]) -> str:
-        kind = " ".join(str(part) for part in one.get("kind", {}).values())
+        kind = _kind_words(one.get("kind", {}))
         facts = [text for text in (one["unit"], "static" if one["static"] else "", kind) if text]
         return one["name"] + (f" ({', '.join(facts)})" if facts else "")
 
@@ -136,6 +136,8 @@ def _domain_words(schema: dict[str, Any]) -> list[str]:
         f"domain {schema['name']} ({own})",
         f"    properties: {', '.join(map(prop, schema['properties']))}",
         f"    actions: {', '.join(map(action, schema['actions']))}",
+        *(f"    type {one['name']}: {', '.join(one['properties']) or 'nothing'}" for one in schema.get("types", [])),
+        *(f"    relation {one['name']}{' (static)' if one['static'] else ''}" for one in schema.get("relations", [])),
     ]
 
 
@@ -213,6 +215,20 @@ def _head_words(rule: dict[str, Any], roles: list[str], members: int) -> list[st
     frame = ", in the action's frame" if rule["framed"] else ""
     lines += [f"    process: {words(rule['process'])}", f"    {members} in the ensemble{frame}"]
     return lines + [COUNTED] * bool(rule.get("origins"))
+
+
+def _kind_words(kind: dict[str, Any]) -> str:
+    """`categorical red, green`, `link to block`, `integer from 0`, `periodic 360`."""
+    parts = []
+    for name, value in sorted(kind.items()):
+        if name == "name" or value is None or value is False or value == []:
+            continue
+        word = {"low": "from ", "high": "up to ", "to": "to "}.get(name, "")
+        told = (
+            ", ".join(map(str, value[:8])) + (", ..." if len(value) > 8 else "") if isinstance(value, list) else value
+        )
+        parts.append(name if value is True else f"{word}{told}")
+    return " ".join([str(kind.get("name", "")), *sorted(parts, key=lambda one: one.startswith("up to"))]).strip()
 
 
 def _experience_words(facts: dict[str, Any]) -> list[str]:

@@ -9,7 +9,9 @@ import numpy as np
 from spare.arguments import check_kind, is_real
 from spare.data.state import ActionCall, ObjectId, State
 from spare.errors import DataError, one_of
+from spare.language.actions import Action
 from spare.language.domain import Domain
+from spare.language.kinds import Real
 from spare.names import shown
 
 LARGEST_ID = 256
@@ -55,7 +57,7 @@ def check_state(domain: Domain, state: State, what: str = "state") -> State:
 
 
 def check_call(domain: Domain, state: State, call: ActionCall, what: str = "action") -> tuple[int, list[int]]:
-    """(template index, local object indices) of an action instance in a state."""
+    """(template index, local object indices) of an action instance in a state; see `named.parameters_of` for kinds."""
     check_kind(what, call, ActionCall, "write it as spare.ActionCall('push', ('a',), (0.1,))", DataError)
     if call.action not in [template.name for template in domain.actions]:
         raise DataError(f"{what}: {one_of('action', call.action, (a.name for a in domain.actions))}")
@@ -67,7 +69,26 @@ def check_call(domain: Domain, state: State, call: ActionCall, what: str = "acti
             f"{what} {call.action!r}: it takes {len(template.parameters)} parameters "
             f"({', '.join(template.parameters)}), got {len(call.parameters)}"
         )
-    for name, value in zip(template.parameters, call.parameters, strict=True):
+    _check_numbers(template, call, what)
+    for role, one in zip(template.objects, call.objects, strict=True):
+        given: Any = one
+        check_id(given.item() if getattr(given, "shape", None) == () else given, f"{what} {call.action!r}, {role}")
+        if one not in state.ids:
+            raise DataError(f"{what} {call.action!r}: its {role} {one!r} is not in the state ({list(state.ids)[:8]})")
+    rows = [state.ids.index(one) for one in call.objects]
+    for role, row, allowed in zip(template.objects, rows, template.role_types, strict=True):
+        if allowed and (mine := domain.types[domain.types_of(state.values[row])]) not in allowed:
+            raise DataError(
+                f"{what} {call.action!r}: its {role} {state.ids[row]!r} is a {mine}, not a {' or '.join(allowed)}"
+            )
+    return domain.action_index(call.action), rows
+
+
+def _check_numbers(template: Action, call: ActionCall, what: str) -> None:
+    """Refuse real parameters that are no finite numbers."""
+    for name, value, own in zip(template.parameters, call.parameters, template.kinds, strict=True):
+        if type(own) is not Real:  # `named.parameters_of` reads those
+            continue
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         if not is_real(value) and not (getattr(value, "shape", None) == () and kind in "fiu"):  # one number is one
             raise DataError(f"{what} {call.action!r}, parameter {name!r}: {shown(repr(value), 80)} is not a number")
@@ -76,9 +97,3 @@ def check_call(domain: Domain, state: State, call: ActionCall, what: str = "acti
                 f"{what} {call.action!r}, parameter {name!r}: {shown(value, 80)}; values must be finite, and at most "
                 "3.4e38"
             )
-    for role, one in zip(template.objects, call.objects, strict=True):
-        given: Any = one
-        check_id(given.item() if getattr(given, "shape", None) == () else given, f"{what} {call.action!r}, {role}")
-        if one not in state.ids:
-            raise DataError(f"{what} {call.action!r}: its {role} {one!r} is not in the state ({list(state.ids)[:8]})")
-    return domain.action_index(call.action), [state.ids.index(one) for one in call.objects]

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spare.data.ragged import Ragged, owners, positions_within
+
 
 class Columns(NamedTuple):
     """n transitions with `total` objects in all; see `Experience` for each column."""
@@ -22,6 +24,11 @@ class Columns(NamedTuple):
     info: Mapping[str, np.ndarray]
     metadata: Mapping[str, Any]
     dropped: int
+    vanished: np.ndarray | None = None
+    arrivals: Ragged | None = None
+    pairs: Mapping[str, Ragged] = {}
+    next_pairs: Mapping[str, Ragged] = {}
+    calls: Ragged | None = None
 
     @property
     def counts(self) -> np.ndarray:
@@ -49,15 +56,19 @@ class Columns(NamedTuple):
             weights=self.weights[rows],
             info={name: column[rows] for name, column in self.info.items()},
             dropped=0,  # parts put together again must not count it twice
+            vanished=some(None if self.vanished is None else self.vanished[flat]),
+            arrivals=none_empty(None if self.arrivals is None else self.arrivals.take(rows)),
+            pairs={name: one.take(rows) for name, one in self.pairs.items()},
+            next_pairs={name: one.take(rows) for name, one in self.next_pairs.items()},
+            calls=none_empty(None if self.calls is None else self.calls.take(rows)),
         )
 
 
-def owners(offsets: np.ndarray) -> np.ndarray:
-    """The group of each row: 0 for the first offsets[1] rows, and so on."""
-    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+def some(flags: np.ndarray | None) -> np.ndarray | None:
+    """The flags, or None if none is set: so that equal experience has equal columns."""
+    return flags if flags is not None and flags.any() else None
 
 
-def positions_within(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ..., c0 - 1, 0, 1, ..., c1 - 1, ...: positions within groups."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+def none_empty(lists: Ragged | None) -> Ragged | None:
+    """The lists, or None if all are empty."""
+    return lists if lists is not None and lists.total else None

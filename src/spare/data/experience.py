@@ -16,13 +16,18 @@ import numpy as np
 
 from spare.arguments import check_flag, check_seed, described, is_real, is_whole
 from spare.content import ByContent
-from spare.data import intake
-from spare.data.columns import Columns, owners
+from spare.data import extras, intake
+from spare.data.columns import Columns, some
 from spare.data.files import read_file, write_file
+from spare.data.named import named_value, present
 from spare.data.precision import Numbers, needs_double
+from spare.data.ragged import Ragged, joined, owners
 from spare.data.state import ActionCall, State, Transition
+from spare.data.structure import with_types
 from spare.data.tables import read_table, write_table
-from spare.errors import DataError, UsageError
+from spare.data.typed_tables import read_typed
+from spare.data.typed_writing import write_pairs, write_typed
+from spare.errors import DataError, UsageError, one_of
 from spare.io.parquet import errors_of
 from spare.language.domain import Domain, expect_domain
 from spare.language.properties import nearest_images
@@ -73,6 +78,12 @@ class Experience(ByContent):
     info                 one array of n numbers or texts per name, carried along
     metadata             facts about the whole set (JSON values), carried along
     dropped              how many transitions were left out because they were not finite
+    vanished             (total,) bool: objects that are not in the next state; their next values repeat the last ones.
+                         None if all are
+    arrivals             objects that are in the next state alone: `ids` and `values` for each transition; None: nobody
+    pairs, next_pairs    of each stored relation, by name: `source` and `target`, local rows, for each transition;
+                         static relations are in `pairs` alone, and next rows count on to the arrivals
+    calls                what else was done in each transition: `action`, `objects`, `parameters`; None: nothing
     """
 
     domain: Domain
@@ -87,6 +98,11 @@ class Experience(ByContent):
     info: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     dropped: int = 0
+    vanished: np.ndarray | None = None
+    arrivals: Ragged | None = None
+    pairs: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
+    next_pairs: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
+    calls: Ragged | None = None
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -94,6 +110,9 @@ class Experience(ByContent):
             if isinstance(value, np.ndarray) and value.flags.writeable:
                 value.flags.writeable = False
         object.__setattr__(self, "info", {name: _read_only(column) for name, column in self.info.items()})
+        for lists in (self.arrivals, self.calls, *self.pairs.values(), *self.next_pairs.values()):
+            if lists is not None:
+                lists.frozen()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made again where it is sent or copied, so that the copy can be written to as little as this one."""
@@ -118,6 +137,12 @@ class Experience(ByContent):
         weights: Any = None,
         info: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        types: Any = None,
+        vanished: Any = None,
+        arrivals: Any = None,
+        pairs: Any = None,
+        next_pairs: Any = None,
+        calls: Any = None,
         drop_invalid: bool = False,
         precise: bool | None = None,
     ) -> Experience:
@@ -126,6 +151,12 @@ class Experience(ByContent):
         values, next_values (total, P); offsets (n + 1,); action (n,) template indices or names; objects (n, roles)
         local indices; parameters (n, d); ids (total,), and next_ids (total,) if next rows come in another order;
         weights (n,). `drop_invalid` leaves out transitions with NaN or infinity and counts them in `dropped`.
+
+        In a domain with types the last column is the type, or `types` (total,) has them by name or number, and values
+        one column less. Categories are codes, links are local rows (-1: nobody). Lists for each transition are
+        dictionaries with `offsets` (n + 1,): `pairs` and `next_pairs` of each stored relation have `source` and
+        `target`, local rows; `arrivals` have `ids` and `values` (and `types`); `calls` have `action`, `objects` and
+        `parameters`. `vanished` (total,) says who is not in the next state.
 
         Numbers of 64 bits are kept as they are where 32 would lose what matters, by the domain's resolutions (see
         `spare.data.precision`), or always, if `precise`; others become float32. Missing cells count as NaN, and dates
@@ -137,6 +168,8 @@ class Experience(ByContent):
             check_flag("precise", precise)
         offsets = intake.check_offsets(offsets)
         total, n = int(offsets[-1]), len(offsets) - 1
+        values = with_types(domain, values, types, total, "values")
+        next_values = with_types(domain, next_values, types, total, "next_values")
         values, times = intake.check_matrix(values, "values", total, domain)
         next_values, later = intake.check_matrix(next_values, "next_values", total, domain)
         ids = intake.check_ids(ids, offsets)
@@ -160,21 +193,49 @@ class Experience(ByContent):
             intake.check_weights(weights, n),
             intake.check_info({} if info is None else info, n),
             metadata,
-            dropped=0,
+            0,
+            extras.check_vanished(domain, vanished, total),
+            extras.check_arrivals(domain, arrivals, ids, offsets),
         )
-        return cls(domain, *intake.check_finite(domain, columns, drop_invalid))
+        columns = extras.settled(domain, columns)
+        columns = extras.with_pairs(domain, columns, pairs, next_pairs)
+        columns = columns._replace(calls=extras.check_calls(domain, calls, columns))
+        return cls(domain, *extras.check_structure(domain, intake.check_finite(domain, columns, drop_invalid)))
 
     @classmethod
-    def from_table(cls, domain: Domain, table: Any, *, drop_invalid: bool = False) -> Experience:
+    def from_table(
+        cls,
+        domain: Domain,
+        table: Any,
+        *,
+        relations: Mapping[str, Any] | None = None,
+        next_relations: Mapping[str, Any] | None = None,
+        drop_invalid: bool = False,
+    ) -> Experience:
         """A long table in, one row per transition and object; see `spare.data.tables` for its columns.
 
-        `table` is a pandas or polars frame, a pyarrow table, or a dictionary of columns.
+        `table` is a pandas or polars frame, a pyarrow table, or a dictionary of columns; in a domain with types also a
+        dictionary of tables, one for each (`spare.data.typed_tables`). `relations` and `next_relations` are tables of
+        pairs by name, for the states and the next states.
         """
-        return cls.from_arrays(domain, **read_table(domain, table), drop_invalid=drop_invalid)
+        if expect_domain(domain).plain:
+            if relations or next_relations:
+                raise DataError(f"relations: the domain {domain.name!r} declares none")
+            return cls.from_arrays(domain, **read_table(domain, table), drop_invalid=drop_invalid)
+        given = read_typed(domain, table, relations, next_relations)
+        return cls.from_arrays(domain, **given, drop_invalid=drop_invalid)
 
     def to_table(self, library: str = "pandas") -> Any:
         """The long table that `from_table` reads; `library` is pandas, polars, pyarrow, or dict (of arrays)."""
-        return write_table(self.domain, self.columns, library)
+        write = write_table if self.domain.plain else write_typed
+        return write(self.domain, self.columns, library)
+
+    def to_pairs(self, relation: str, library: str = "pandas", *, after: bool = False) -> Any:
+        """The table of a stored relation that `from_table` reads, of the states or, if `after`, of the next ones."""
+        known = self.next_pairs if after and relation in self.next_pairs else self.pairs
+        if relation not in known:
+            raise UsageError(one_of("relation", relation, known))
+        return write_pairs(known[relation], self.columns, library)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one Parquet file, whole or not at all; `load` gives the same bits back."""
@@ -221,8 +282,15 @@ class Experience(ByContent):
 
     def rounded(self) -> Experience:
         """The same transitions in 32-bit numbers."""
+        if not self.double:
+            return self
         parts = {name: getattr(self, name).astype(np.float32) for name in ("values", "next_values", "parameters")}
-        return dataclasses.replace(self, **parts) if self.double else self
+        for name, column in (("arrivals", "values"), ("calls", "parameters")):
+            lists: Ragged | None = getattr(self, name)
+            if lists is not None:
+                single = lists.columns[column].astype(np.float32)
+                parts[name] = Ragged(lists.offsets, {**lists.columns, column: single})
+        return dataclasses.replace(self, **parts)
 
     def as_precise_as(self, domain: Domain) -> Experience:
         """The same transitions in 32-bit numbers, if those are enough for the resolutions of this domain."""
@@ -240,6 +308,21 @@ class Experience(ByContent):
     def counts(self) -> np.ndarray:
         """The number of objects in each transition."""
         return np.diff(self.offsets)
+
+    @property
+    def types(self) -> np.ndarray:
+        """The type of every object row, as its number among `domain.types`; all 0 in a domain without types."""
+        return self.domain.types_of(self.values)
+
+    def arrivals_types(self) -> np.ndarray:
+        """The types of all objects that arrive."""
+        empty = np.zeros(0, np.int32)
+        return empty if self.arrivals is None else self.domain.types_of(self.arrivals.columns["values"])
+
+    @property
+    def held(self) -> np.ndarray:
+        """Which properties every object row has, (total, P) bool."""
+        return self.domain.held(self.values)
 
     @overload
     def __getitem__(self, index: int | np.integer) -> Transition: ...
@@ -274,7 +357,15 @@ class Experience(ByContent):
             self.next_states[i],
             float(self.weights[i]),
             self._info_of(i % len(self)),
+            self._also(i % len(self)),
         )
+
+    def _also(self, i: int) -> tuple[ActionCall, ...]:
+        if self.calls is None:
+            return ()
+        mine = self.calls.at(i)
+        parts = zip(mine["action"], mine["objects"], mine["parameters"], strict=True)
+        return tuple(_call_of(self, i, *part) for part in parts)
 
     def _info_of(self, i: int) -> dict[str, Any]:
         return {name: column[i].item() for name, column in self.info.items()}
@@ -298,8 +389,11 @@ class Experience(ByContent):
         """The same transitions in an order drawn from `seed`."""
         return self[np.random.default_rng(check_seed(seed)).permutation(len(self))]
 
-    def split(self, test: int | float, seed: int) -> tuple[Experience, Experience]:
-        """(train, test): `test` transitions (or that share of them, below 1) drawn without replacement by `seed`."""
+    def split(self, test: int | float, seed: int, *, by: str | None = "episode") -> tuple[Experience, Experience]:
+        """(train, test): `test` transitions (or that share of them, below 1) drawn without replacement by `seed`.
+
+        Where there is information of the name `by`, whole episodes are drawn until there are as many; None: never.
+        """
         share = is_real(test) and not is_whole(test) and 0 < test < 1
         count = round(float(test) * len(self)) if share else test
         if not is_whole(count) or not 0 < count < len(self):
@@ -307,8 +401,18 @@ class Experience(ByContent):
                 f"cannot split {len(self)} transitions by {described(test)}: give how many are for the test, such as "
                 "100, or their share between 0 and 1, such as 0.2; both parts need at least one"
             )
-        order = np.random.default_rng(check_seed(seed)).permutation(len(self))
-        return self[np.sort(order[count:])], self[np.sort(order[:count])]
+        rng = np.random.default_rng(check_seed(seed))
+        if by is None or by not in self.info:
+            order = rng.permutation(len(self))
+            return self[np.sort(order[count:])], self[np.sort(order[:count])]
+        names, whose = np.unique(self.info[by], return_inverse=True)
+        if len(names) < 2:
+            raise DataError(f"cannot split one {by} in two; pass by=None to take its transitions apart")
+        order = rng.permutation(len(names))
+        sizes = np.cumsum(np.bincount(whose)[order])
+        enough = min(int(np.searchsorted(sizes, count)) + 1, len(names) - 1)
+        chosen = np.isin(whose, order[:enough])
+        return self[np.flatnonzero(~chosen)], self[np.flatnonzero(chosen)]
 
     def weighted(self, weights: Any) -> Experience:
         """The same transitions with other weights: finite, not negative."""
@@ -339,8 +443,10 @@ class Experience(ByContent):
         for column in self.domain.dynamic:
             prop = self.domain.properties[column]
             if prop.resolution is None:
-                seen = np.concatenate([self.values[:, column], self.next_values[:, column]]).astype(np.float64)
-                spread = float(np.ptp(seen)) or float(np.abs(seen).max(initial=0.0)) or 1.0
+                mine = self.held[:, column] if self.domain.types else slice(None)
+                seen = np.concatenate([self.values[mine, column], self.next_values[mine, column]]).astype(np.float64)
+                spread = float(np.ptp(seen)) if len(seen) else 0.0
+                spread = spread or float(np.abs(seen).max(initial=0.0)) or 1.0
                 filled[prop.name] = float(np.float32(spread / 1000))
         return filled
 
@@ -351,7 +457,21 @@ class Experience(ByContent):
         for part in (self.values, self.next_values, self.offsets, self.action, self.objects, self.parameters):
             digest.update(np.ascontiguousarray(part).tobytes())
         digest.update(self.weights.tobytes())
+        for name, part in self._extras():
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()[:16]
+
+    def _extras(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Everything that only domains with types or relations have, by name."""
+        if self.vanished is not None:
+            yield "vanished", self.vanished
+        lists = {"arrivals": self.arrivals, "calls": self.calls}
+        lists |= {f"pairs.{k}": v for k, v in self.pairs.items()} | {f"next.{k}": v for k, v in self.next_pairs.items()}
+        for name, one in lists.items():
+            if one is not None:
+                yield from ((f"{name}.{key}", part) for key, part in one.columns.items())
+                yield f"{name}.offsets", one.offsets
 
     def __repr__(self) -> str:
         counts = self.counts
@@ -360,23 +480,38 @@ class Experience(ByContent):
 
 
 def _state_of(experience: Experience, i: int) -> State:
-    return _at(experience, i, experience.values)
+    rows = slice(experience.offsets[i], experience.offsets[i + 1])
+    return State(tuple(experience.ids[rows].tolist()), experience.values[rows], _pairs_of(experience.pairs, i))
+
+
+def _pairs_of(pairs: Mapping[str, Ragged], i: int) -> dict[str, np.ndarray]:
+    return {name: np.stack([*lists.at(i).values()], axis=1) for name, lists in pairs.items()}
 
 
 def _next_state_of(experience: Experience, i: int) -> State:
-    return _at(experience, i, experience.next_values)
-
-
-def _at(experience: Experience, i: int, values: np.ndarray) -> State:
     rows = slice(experience.offsets[i], experience.offsets[i + 1])
-    return State(tuple(experience.ids[rows].tolist()), values[rows])
+    ids, values = experience.ids[rows].tolist(), experience.next_values[rows]
+    pairs = _pairs_of({**experience.pairs, **experience.next_pairs}, i)
+    if experience.vanished is None and experience.arrivals is None:
+        return State(tuple(ids), values, pairs)
+    there = np.ones(len(ids), bool) if experience.vanished is None else ~experience.vanished[rows]
+    if experience.arrivals is not None:
+        new = experience.arrivals.at(i)
+        ids, values = [*ids, *new["ids"].tolist()], np.concatenate([values, new["values"]])
+        there = np.concatenate([there, np.ones(len(new["ids"]), bool)])
+    return present(experience.domain, State(tuple(ids), values, pairs), there)
 
 
 def _action_of(experience: Experience, i: int) -> ActionCall:
-    template = experience.domain.actions[experience.action[i]]
-    chosen = experience.objects[i, : len(template.objects)] + experience.offsets[i]
-    parameters = experience.parameters[i, : len(template.parameters)]
-    return ActionCall(template.name, tuple(experience.ids[chosen].tolist()), tuple(parameters.tolist()))
+    return _call_of(experience, i, experience.action[i], experience.objects[i], experience.parameters[i])
+
+
+def _call_of(experience: Experience, i: int, action: Any, objects: np.ndarray, parameters: np.ndarray) -> ActionCall:
+    template = experience.domain.actions[action]
+    chosen = objects[: len(template.objects)] + experience.offsets[i]
+    given = zip(template.kinds, parameters[: len(template.parameters)].tolist(), strict=True)
+    told = tuple(named_value(kind, value) for kind, value in given)
+    return ActionCall(template.name, tuple(experience.ids[chosen].tolist()), told)
 
 
 def _read_only(column: np.ndarray) -> np.ndarray:
@@ -422,6 +557,15 @@ def concatenate(parts: Iterable[Experience]) -> Experience:
     def join(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
+    def lists(name: str) -> Ragged | None:
+        return joined([getattr(part, name) for part in parts], [len(part) for part in parts])
+
+    def relations(name: str) -> dict[str, Ragged]:
+        found = {key: [getattr(part, name)[key] for part in parts] for key in getattr(first, name)}
+        pairs = {key: joined(several, [len(part) for part in parts]) for key, several in found.items()}
+        return {key: one for key, one in pairs.items() if one is not None}
+
+    gone = [np.zeros(len(p.values), bool) if p.vanished is None else p.vanished for p in parts]
     texts = {part.ids.dtype.kind for part in parts}
     ids = join("ids") if len(texts) == 1 else np.concatenate([part.ids.astype(str) for part in parts])
     shared = [name for name in first.info if all(name in part.info for part in parts)]
@@ -433,4 +577,9 @@ def concatenate(parts: Iterable[Experience]) -> Experience:
         info={name: np.concatenate([part.info[name] for part in parts]) for name in shared},
         metadata={k: v for k, v in first.metadata.items() if all(p.metadata.get(k) == v for p in parts)},
         dropped=sum(part.dropped for part in parts),
+        vanished=some(np.concatenate(gone)),
+        arrivals=lists("arrivals"),
+        calls=lists("calls"),
+        pairs=relations("pairs"),
+        next_pairs=relations("next_pairs"),
     )

@@ -1,8 +1,9 @@
 """Experience files: Parquet, one row per transition, read back bit for bit.
 
 Columns: ids, state and next_state (list<fixed_size_list<float32, P>>), action, objects, parameters (float32), weight,
-and `info.<name>` for whatever is carried along; all three of float64, where that keeps digits. `spare.io.parquet` says
-what else is in a file.
+and `info.<name>` for whatever is carried along; all three of float64, where that keeps digits. Where there are any:
+`vanished`, and lists (`spare.data.lists`) of arrivals, pairs of relations, and calls. `spare.io.parquet` says what else
+is in a file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spare.data import lists
 from spare.data.columns import Columns
+from spare.data.lists import flat as _flat
 from spare.errors import DataError, FileError
 from spare.io import parquet
 from spare.io.pages import TEXT
@@ -31,15 +34,19 @@ LARGEST_TEXTS = 128 << 20
 def write_file(path: str | os.PathLike[str], domain: Domain, columns: Columns) -> None:
     """Write one file, whole or not at all."""
     header = {"fingerprint": domain.fingerprint, "domain": domain.schema(), "metadata": dict(columns.metadata)}
-    parquet.write(path, lambda: (parquet.sealed(to_arrow(domain, part), header) for part in _row_groups(columns)))
+    there = lists.kept(columns)
+    parquet.write(
+        path, lambda: (parquet.sealed(to_arrow(domain, part, there), header) for part in _row_groups(columns))
+    )
 
 
 def _row_groups(columns: Columns) -> Iterator[Columns]:
     """Consecutive transitions, so few at a time that each group stays small in memory."""
     per_object = 2 * columns.values.itemsize * columns.values.shape[1] + TEXT
+    taken = columns.offsets + sum(lists.sizes(columns)) // per_object
     most, start, n = parquet.UNFOLDED // (2 * per_object), 0, len(columns.action)
     while start < n:
-        room = int(np.searchsorted(columns.offsets, columns.offsets[start] + most, side="right")) - 1
+        room = int(np.searchsorted(taken, taken[start] + most, side="right")) - 1
         stop = min(max(room, start + 1), start + ROW_GROUP, n)
         yield columns.take(np.arange(start, stop))
         start = stop
@@ -53,6 +60,7 @@ def read_file(
         with parquet.errors_of(path):
             found = _check_domain(reader.header, domain)
             _check_columns(reader.schema, len(found.properties))
+            lists.check_columns(reader.schema, found)
             if not any(group.rows for group in reader.groups):
                 raise FileError("the file holds no transitions")
             if whole:
@@ -71,7 +79,11 @@ def _check_domain(header: dict[str, Any], domain: Domain | None) -> Domain:
         raise FileError(f"its domain {name!r} is not one of SPARE's own; pass domain=..., or --domain MODULE:NAME")
     if header["fingerprint"] != chosen.fingerprint:
         theirs, own = [p["name"] for p in header["domain"]["properties"]], chosen.schema()
-        found = [one for kind in ("properties", "actions") for one in differences(header["domain"], own, kind)]
+        found = [
+            one
+            for kind in ("properties", "actions", "types", "relations")
+            for one in differences(header["domain"], own, kind)
+        ]
         raise FileError(
             f"it belongs to domain {name!r} with properties {', '.join(theirs)}, not to {chosen.name!r} with "
             f"{', '.join(chosen.property_names)}: {'; '.join(found[:4]) or 'the names differ'}"
@@ -79,8 +91,8 @@ def _check_domain(header: dict[str, Any], domain: Domain | None) -> Domain:
     return chosen
 
 
-def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
-    """One row per transition."""
+def to_arrow(domain: Domain, columns: Columns, there: frozenset[str] = frozenset()) -> pa.Table:
+    """One row per transition; `there`: what a file has beside what every file has (`lists.kept`)."""
     offsets = pa.array(columns.offsets, pa.int32())
     width, real = len(domain.properties), pa.from_numpy_dtype(columns.values.dtype)
 
@@ -109,7 +121,7 @@ def to_arrow(domain: Domain, columns: Columns) -> pa.Table:
     for name, column in columns.info.items():
         given = column.tolist() if column.dtype.kind == "U" else column
         cells[f"info.{name}"] = pa.array(_short(f"info.{name}", given) if isinstance(given, list) else given)
-    return pa.table(cells)
+    return pa.table(cells | lists.to_arrow(domain, columns, there))
 
 
 def _check_columns(schema: pa.Schema, width: int) -> None:
@@ -140,18 +152,6 @@ def _type(field: pa.Field) -> str:
     return shown(str(field.type)[:200])
 
 
-def _flat(table: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
-    """(offsets from 0, flattened child) of a list column, refusing nulls."""
-    column = table.column(name).combine_chunks()
-    chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    chunk.validate(full=True)
-    child = chunk.flatten()
-    if chunk.null_count or child.null_count:
-        raise FileError(f"column {name!r} holds empty cells")
-    offsets = chunk.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0], child
-
-
 def from_arrow(domain: Domain, table: pa.Table) -> dict[str, Any]:
     """The rows of a table whose columns were checked, as arguments of `Experience.from_arrays`."""
     offsets, state = _flat(table, "state")
@@ -178,7 +178,7 @@ def from_arrow(domain: Domain, table: pa.Table) -> dict[str, Any]:
         "weights": table.column("weight").to_numpy(),
         "precise": pieces["state"].type.value_type == pa.float64(),
         "info": {name.removeprefix("info."): _info(name, table.column(name)) for name in info},
-    }
+    } | lists.from_arrow(domain, table, offsets)
 
 
 def _unpack(table: pa.Table, name: str, widths: list[int], columns: int) -> np.ndarray:

@@ -11,8 +11,9 @@ import numpy as np
 from spare.arguments import described
 from spare.data.cells import EPOCH, numbers, whole_array
 from spare.data.checks import check_id
-from spare.data.columns import Columns, owners, positions_within
+from spare.data.columns import Columns
 from spare.data.precision import Numbers, needs_double
+from spare.data.ragged import owners, positions_within
 from spare.data.state import ObjectId
 from spare.errors import DataError, one_of
 from spare.language.domain import Domain

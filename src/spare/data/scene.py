@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spare.data.columns import positions_within
 from spare.data.experience import Experience
+from spare.data.ragged import Ragged, positions_within
 
 
 class Scene(NamedTuple):
     """(s, a), padded to N objects: what a rule looks at. Leading axes are batches.
 
     values (N, P), valid (N,) which rows are objects, action () template index, objects (roles,) local indices,
-    parameters (d,).
+    parameters (d,); pairs of each stored relation (E, 2) local indices, -1 where there is none, by name (None: there
+    are no relations).
     """
 
     values: Any
@@ -29,6 +30,7 @@ class Scene(NamedTuple):
     action: Any
     objects: Any
     parameters: Any
+    pairs: Any = None
 
 
 class Batch(NamedTuple):
@@ -67,6 +69,8 @@ def batches(experience: Experience, cells: int = 1 << 18, *, full: bool = False)
     With `full`, batches of scenes of one size have one height, however few transitions there are.
     """
     counts = experience.counts
+    for lists in experience.pairs.values():  # a state with many pairs is as large as one with as many objects
+        counts = np.maximum(counts, lists.counts)
     capacity = np.array([object_slots(int(count)) for count in counts], np.int64)
     if len(counts) * capacity.max(initial=0) <= cells:  # so few that one shape costs less than several compilations
         capacity[:] = capacity.max(initial=0)
@@ -74,8 +78,9 @@ def batches(experience: Experience, cells: int = 1 << 18, *, full: bool = False)
         rows = np.flatnonzero(capacity == size)
         step = max(1, cells // int(size))
         step = step if round_up(step) <= step else max(1, round_up(step) // 2)
+        objects = object_slots(int(experience.counts[rows].max(initial=0))) if experience.pairs else int(size)
         for start in range(0, len(rows), step):
-            yield pad(experience, rows[start : start + step], int(size), step if full else None)
+            yield pad(experience, rows[start : start + step], objects, step if full else None)
 
 
 def pad(experience: Experience, rows: np.ndarray, size: int, height: int | None = None) -> Batch:
@@ -105,5 +110,15 @@ def pad(experience: Experience, rows: np.ndarray, size: int, height: int | None 
         lengthen(experience.action, -1),
         lengthen(experience.objects, 0),
         lengthen(experience.parameters, 0),
+        {name: padded_pairs(lists, rows, height) for name, lists in experience.pairs.items()} or None,
     )
     return Batch(scene, spread(experience.next_values), index)
+
+
+def padded_pairs(lists: Ragged, rows: np.ndarray, height: int) -> np.ndarray:
+    """Pairs (height, E, 2) of the transitions `rows`, -1 where there is none; E is a size as of objects."""
+    mine = lists.take(rows)
+    result = np.full((height, object_slots(int(mine.counts.max(initial=1))), 2), -1, np.int32)
+    where = (mine.owner, positions_within(mine.counts))
+    result[(*where, 0)], result[(*where, 1)] = mine.columns["source"], mine.columns["target"]
+    return result

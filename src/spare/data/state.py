@@ -21,12 +21,20 @@ TIMES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class State(ByContent):
-    """s = [P_i(o_j)]: object ids and an array (objects, properties), float32, or float64 where that holds more."""
+    """s = [P_i(o_j)]: object ids and an array (objects, properties), float32, or float64 where that holds more.
+
+    `pairs` has the stored relations by name, rows of objects (E, 2) each. `spare.make_state` makes one from names.
+    """
 
     ids: Sequence[ObjectId]
     values: np.ndarray
+    pairs: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.pairs, Mapping):
+            raise DataError(f"state, pairs: expected a dictionary of arrays (E, 2), got {described(self.pairs)}")
+        given = {name: _rows(name, one) for name, one in self.pairs.items()}
+        object.__setattr__(self, "pairs", given)
         object.__setattr__(self, "ids", check_sequence("state, ids", self.ids, "('a', 'b')", DataError))
         if isinstance(self.values, np.ndarray) and self.values.dtype == np.float32 and not np.ma.isMA(self.values):
             return
@@ -37,13 +45,25 @@ class State(ByContent):
         return len(self.ids)
 
 
+def _rows(name: str, pairs: Any) -> np.ndarray:
+    """Pairs of rows, (E, 2) int32."""
+    array = np.asarray(pairs)
+    array = array.reshape(0, 2) if array.size == 0 else array
+    if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
+        raise DataError(f"state, pairs of {name!r}: expected rows of objects (E, 2), got {array.dtype}{array.shape}")
+    return array.astype(np.int32)
+
+
 @dataclasses.dataclass(frozen=True)
 class ActionCall:
-    """a = A(alpha, o): a template's name, the ids of the objects it operates on, and its parameters."""
+    """a = A(alpha, o): a template's name, the ids of the objects it operates on, and its parameters.
+
+    A parameter that is a category is its name, one that is a Boolean True or False.
+    """
 
     action: str
-    objects: tuple[ObjectId, ...]
-    parameters: tuple[float, ...] = ()
+    objects: tuple[ObjectId, ...] = ()
+    parameters: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         example = "ActionCall('push', ('a',), (0.1,))"
@@ -64,10 +84,11 @@ def _seconds(one: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Transition(ByContent):
-    """(s, a, s') with its weight and whatever else was recorded about it."""
+    """(s, a, s') with its weight, whatever else was recorded about it, and whatever else was done in it (`also`)."""
 
     state: State
     action: ActionCall
     next_state: State
     weight: float = 1.0
     info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    also: tuple[ActionCall, ...] = ()

@@ -1,9 +1,9 @@
 """Long tables: one row per transition and object, as pandas, polars, pyarrow or a dictionary of columns.
 
 Columns: `transition`, `object`, one per property, `next_<property>` for each property that can change, `action`,
-one per role (holding the id of that object), one per action parameter, and optionally `weight`. What belongs to
-the whole transition (action, roles, parameters, weight) is repeated on each of its rows. Missing cells and dates are
-read as `spare.data.cells` says.
+one per role (holding the id of that object), one per action parameter, and optionally `weight`, `episode` and `time`,
+which are kept as information. What belongs to the whole transition (action, roles, parameters, weight, episode, time)
+is repeated on each of its rows. Missing cells and dates are read as `spare.data.cells` says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from spare.errors import DataError, UsageError, one_of
 from spare.language.domain import Domain, expect_domain
 from spare.language.properties import Property
 
+INFO = ("episode", "time")
+"""Columns that are kept as information of a transition."""
+
 
 def read_table(domain: Domain, table: Any) -> dict[str, Any]:
     """A table as arguments of `Experience.from_arrays`; transitions in the order of their first row.
@@ -31,20 +34,13 @@ def read_table(domain: Domain, table: Any) -> dict[str, Any]:
     order, give the next ids in a column `next_object`.
     """
     columns, times = _with_numbers(domain, _columns(expect_domain(domain), table))
-    transition = columns["transition"]
-    try:
-        _, first, owner = np.unique(transition, return_index=True, return_inverse=True)
-    except TypeError as error:
-        raise DataError(f"table: column 'transition' mixes numbers, texts or empty cells: {error}") from error
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    owner = rank[owner]
+    owner = numbered(columns["transition"])
     order = np.argsort(owner, kind="stable")
-    heads = np.sort(first)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(heads)))])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))])
     columns = {name: column[order] for name, column in columns.items()}
     starts = offsets[:-1]
-    action = _shared(columns, "action", offsets) if "action" in columns else np.zeros(len(starts), np.int64)
+    taken = {*domain.property_names, *(name for one in domain.actions for name in (*one.objects, *one.parameters))}
+    action = shared(columns, "action", offsets) if "action" in columns else np.zeros(len(starts), np.int64)
     names = [a.name for a in domain.actions]
     templates = (
         [names.index(one) if one in names else -1 for one in action.tolist()] if action.dtype.kind in "OTU" else action
@@ -57,9 +53,26 @@ def read_table(domain: Domain, table: Any) -> dict[str, Any]:
         "action": action,
         "objects": _objects(domain, columns, np.asarray(templates), offsets),
         "parameters": _parameters(domain, columns, np.asarray(templates), offsets),
-        "weights": _shared(columns, "weight", offsets) if "weight" in columns else None,
+        "weights": shared(columns, "weight", offsets) if "weight" in columns else None,
+        "info": {name: shared(columns, name, offsets) for name in INFO if name in columns and name not in taken},
         "metadata": {"times": times} if times else {},
     }
+
+
+def numbered(transition: np.ndarray) -> np.ndarray:
+    """The number of each row's transition, in the order of their first rows."""
+    try:
+        _, first, owner = np.unique(transition, return_index=True, return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"table: column 'transition' mixes numbers, texts or empty cells: {error}") from error
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[owner]
+
+
+def first_rows(owner: np.ndarray) -> np.ndarray:
+    """The first row of each transition, by its number."""
+    return np.unique(owner, return_index=True)[1]
 
 
 def _with_numbers(domain: Domain, columns: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -109,7 +122,7 @@ def _check_names(domain: Domain) -> None:
 def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     """The columns that the domain asks for, as arrays of one length; missing ones are named."""
     _check_names(domain)
-    present = _names(table)
+    present = column_names(table)
     needed = [
         "transition",
         "object",
@@ -123,11 +136,12 @@ def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     missing = [name for name in needed if name not in present]
     if missing:
         raise DataError(f"table: columns missing: {', '.join(missing)}; it has {', '.join(present)}")
-    optional = [name for name in ("action", "weight", "next_object") if name in present and name not in needed]
+    optional = ("action", "weight", "next_object", *INFO)
+    optional = [name for name in optional if name in present and name not in needed]
     for name in (*needed, *optional):
         if present.count(name) > 1:
             raise DataError(f"table: {present.count(name)} columns are called {name!r}; rename or drop all but one")
-    columns = {name: _array(table, name) for name in (*needed, *optional)}
+    columns = {name: array_of(table, name) for name in (*needed, *optional)}
     rows = len(columns["transition"])
     for name, column in columns.items():
         if column.shape != (rows,):
@@ -140,7 +154,7 @@ def _columns(domain: Domain, table: Any) -> dict[str, np.ndarray]:
     return columns
 
 
-def _names(table: Any) -> list[str]:
+def column_names(table: Any) -> list[str]:
     """The names of a table's columns."""
     if isinstance(table, pa.Table):
         return table.column_names
@@ -161,7 +175,8 @@ def _advice(table: Any) -> str:
     return "pandas.DataFrame(rows) makes a frame of a list of rows"
 
 
-def _array(table: Any, name: str) -> np.ndarray:
+def array_of(table: Any, name: str) -> np.ndarray:
+    """A column of a table as an array, None for what is missing among Python objects."""
     try:
         column = table[name]
     except (KeyError, ValueError) as error:  # two columns of one name
@@ -169,7 +184,7 @@ def _array(table: Any, name: str) -> np.ndarray:
     return none_missing(np.atleast_1d(as_array(column, f"table: column {name!r}")))
 
 
-def _shared(columns: dict[str, np.ndarray], name: str, offsets: np.ndarray) -> np.ndarray:
+def shared(columns: dict[str, np.ndarray], name: str, offsets: np.ndarray) -> np.ndarray:
     """One value per transition from a column that repeats it; rows that disagree are refused."""
     column = columns[name]
     first = column[offsets[:-1]]
@@ -191,7 +206,7 @@ def _objects(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarray,
     for index, template in enumerate(domain.actions):
         rows = np.flatnonzero(action == index)
         for position, role in enumerate(template.objects):
-            named = _shared(columns, role, offsets)
+            named = shared(columns, role, offsets)
             for i in rows:
                 inside = columns["object"][offsets[i] : offsets[i + 1]]
                 hits = np.flatnonzero(inside == named[i])
@@ -208,7 +223,7 @@ def _parameters(domain: Domain, columns: dict[str, np.ndarray], action: np.ndarr
     for index, template in enumerate(domain.actions):
         rows = np.flatnonzero(action == index)
         for position, name in enumerate(template.parameters):
-            result[rows, position] = _shared(columns, name, offsets)[rows]
+            result[rows, position] = shared(columns, name, offsets)[rows]
     return result
 
 
@@ -232,10 +247,14 @@ def write_table(domain: Domain, columns: Columns, library: str) -> Any:
             held = data.get(name, np.zeros(len(owner), columns.parameters.dtype))
             data[name] = np.where(rows[owner], columns.parameters[owner, position], held)
     data["weight"] = columns.weights[owner]
-    return _converted(data, library)
+    for name in INFO:
+        if name in columns.info and name not in data:
+            data[name] = columns.info[name][owner]
+    return converted(data, library)
 
 
-def _converted(data: dict[str, np.ndarray], library: str) -> Any:
+def converted(data: dict[str, np.ndarray], library: str) -> Any:
+    """Columns as a table of a library: pandas, polars, pyarrow or dict."""
     if not isinstance(library, str):
         raise UsageError(f"to_table: library is 'pandas', 'polars', 'pyarrow' or 'dict', got {described(library)}")
     if library == "dict":

@@ -8,54 +8,32 @@ import hashlib
 import json
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.arguments import check_kind, check_sequence, described, is_finite, is_real, named
+from spare.arguments import check_kind, check_sequence, described, is_finite, is_real
+from spare.arrays import array_module
 from spare.errors import DefinitionError, SpareError, UsageError, one_of
 from spare.language import pickling
+from spare.language.actions import Action
 from spare.language.checks import FormulaError, in_words
+from spare.language.discrete import Categorical, Link
 from spare.language.frames import Frame, FramePose
 from spare.language.kinds import Kind, Leaf, Periodic, kind_program
-from spare.language.properties import REAL, Property
+from spare.language.properties import REAL, Property, encode
 from spare.language.references import EVERYONE, Reference, Shell
 from spare.language.relations import Objects, Parameters, Relation, SceneView, sees_objects_alone
+from spare.language.stored import Linked, OfType, Paired
 from spare.language.traces import digest_of, trace, versions
-from spare.names import check_identifier, check_label, check_unique
+from spare.language.types import WORLD, Edges, Type, check_types, columns_of
+from spare.names import check_label, check_unique
 from spare.programs import PROGRAMS
 
-
-@named
-@dataclasses.dataclass(frozen=True)
-class Action:
-    """A(alpha, o): an action template with named object roles and continuous parameters."""
-
-    name: str
-    objects: tuple[str, ...]
-    parameters: tuple[str, ...] = ()
-    frame: Frame | None = None
-
-    def __post_init__(self) -> None:
-        check_label("action", self.name)
-        object.__setattr__(self, "objects", check_unique("object role", self.objects, f"action {self.name!r}"))
-        object.__setattr__(self, "parameters", check_unique("parameter", self.parameters, f"action {self.name!r}"))
-        for role in self.objects:
-            check_identifier("object role", role)
-        for parameter in self.parameters:
-            check_identifier("parameter", parameter)
-        if self.frame is not None:
-            check_kind(f"action {self.name!r}, frame", self.frame, Frame, "or leave it out", DefinitionError)
-        if self.frame is not None and isinstance(self.frame.origin, str) and self.frame.origin not in self.objects:
-            raise DefinitionError(
-                f"action {self.name!r}: frame origin: {one_of('role', self.frame.origin, self.objects)}"
-            )
-
-
-_Thing = TypeVar("_Thing", Property, Reference, Action)
+_Thing = TypeVar("_Thing", Property, Reference, Action, Type, Edges)
 TRACED = 7
 """How many objects formulas are tried with: so many that no constant of a formula has the same length by accident."""
 
@@ -102,7 +80,12 @@ def _everyone(o: Objects) -> Any:
     return True
 
 
-_EVERYONE = Reference(EVERYONE, _everyone)
+def _every_thing(o: Objects) -> Any:
+    """True of every object but the world itself."""
+    return ~o.isa(WORLD)
+
+
+_EVERYONE, _EVERY_THING = Reference(EVERYONE, _everyone), Reference(EVERYONE, _every_thing)
 
 
 class Domain:
@@ -114,38 +97,142 @@ class Domain:
     and in whatever process; formulas must be functions, which give the same program whenever they are traced.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a world, each by its name
         self,
         name: str,
         *,
-        properties: Sequence[Property],
-        references: Sequence[Reference],
+        properties: Sequence[Property] = (),
+        types: Sequence[Type] = (),
+        world: Sequence[Property] = (),
+        relations: Sequence[Edges] = (),
+        references: Sequence[Reference] = (),
         actions: Sequence[Action],
     ) -> None:
         self.name = check_label("domain", name)
-        self.properties = _things(f"domain {name!r}, properties", properties, Property, "Property('x', unit='m')")
-        self.references = _things(f"domain {name!r}, references", references, Reference, "Reference('on', formula)")
-        self.actions = _things(f"domain {name!r}, actions", actions, Action, "Action('push', objects=('target',))")
-        for kind, names in (
-            ("property", [one.name for one in self.properties]),
-            ("reference", [one.name for one in self.references]),
-            ("action", [one.name for one in self.actions]),
-        ):
-            check_unique(kind, names, f"domain {name!r}")
-        if not self.properties or not self.actions:
-            raise DefinitionError(f"domain {name!r}: give at least one property and one action")
-        if all(p.static for p in self.properties):
-            raise DefinitionError(f"domain {name!r}: every property is static, so there is nothing to predict")
-        for prop in self.properties:
-            for entry in prop.kind.names(prop.name):
-                if not entry.isprintable() or len(entry) > 100:
-                    raise DefinitionError(f"property {prop.name!r}: its kind names an input {entry[:100]!r}")
-        if any(reference.name == EVERYONE for reference in self.references):
-            raise DefinitionError(f"reference {EVERYONE!r}: every domain has one of this name; choose another")
+        owner = f"domain {name!r}"
+        given = _things(f"{owner}, properties", properties, Property, "Property('x', unit='m')")
+        kinds = _things(f"{owner}, types", types, Type, "Type('block', [spare.Property('x')])")
+        facts = _things(f"{owner}, world", world, Property, "Property('raining', kind=spare.Boolean())")
+        if given and kinds:
+            raise DefinitionError(f"{owner}: give properties or types, not both; a type has its own properties")
+        if facts and not kinds:
+            kinds = (Type("object", given),)
+        self.types: tuple[str, ...] = ()
+        self.properties, self.has = given, np.ones((1, len(given)), bool)
+        if kinds:
+            self.properties, self.has, self.types = columns_of(owner, kinds, facts)
+        self.relations = _things(f"{owner}, relations", relations, Edges, "Edges('road', 'city', 'city')")
+        own = _things(f"{owner}, references", references, Reference, "Reference('on', formula)")
+        self.actions = _things(f"{owner}, actions", actions, Action, "Action('push', objects=('target',))")
+        self._parts: dict[str, Any] = {"properties": () if kinds else given, "types": kinds, "world": facts}
+        self._parts |= {"relations": self.relations, "references": own, "actions": self.actions}
+        self._check_names(own)
+        self._check_types()
+        taken = [one.name for one in own]
+        self.references = (*own, *(one for one in self._stored() if one.name not in taken))
         self.programs = self._traced()
         self._origin: Domain | None = None
         self._place: str | None = None
         _living.setdefault(self.digest, self)
+
+    def _check_names(self, references: Sequence[Reference]) -> None:
+        owner = f"domain {self.name!r}"
+        for kind, names in (
+            ("property", [one.name for one in self.properties]),
+            ("reference", [one.name for one in references]),
+            ("action", [one.name for one in self.actions]),
+        ):
+            check_unique(kind, names, owner)
+        if not self.properties or not self.actions:
+            raise DefinitionError(f"{owner}: give at least one property and one action")
+        if all(p.static for p in self.properties) and all(one.static for one in self.relations):
+            raise DefinitionError(f"{owner}: every property is static, so there is nothing to predict")
+        for prop in self.properties:
+            for entry in prop.kind.names(prop.name):
+                if not entry.isprintable() or len(entry) > 100:
+                    raise DefinitionError(f"property {prop.name!r}: its kind names an input {entry[:100]!r}")
+        check_unique("relation or property", [*self.property_names, *(one.name for one in self.relations)], owner)
+        for name in (EVERYONE, *((WORLD,) if self.has_world else ())):
+            if any(reference.name == name for reference in references):
+                raise DefinitionError(f"reference {name!r}: every domain has one of this name; choose another")
+
+    def _check_types(self) -> None:
+        """Refuse types that nobody declared, and frames whose axes a type has in part."""
+        owner = f"domain {self.name!r}"
+        for prop in self.properties:
+            if isinstance(prop.kind, Link):
+                check_types(owner, f"link {prop.name!r}", prop.kind.to, self.types)
+        for one in self.relations:
+            check_types(owner, f"relation {one.name!r}", (*one.source, *one.target), self.types)
+        for action in self.actions:
+            for role, names in zip(action.objects, action.role_types, strict=True):
+                check_types(owner, f"action {action.name!r}, role {role!r}", names, self.types)
+            groups = () if action.frame is None else (*action.frame.positions, *action.frame.directions)
+            for group in (group for group in groups if {*group} <= {*self.property_names}):
+                mine = self.has[:, [self.property_names.index(name) for name in group]]
+                for k in np.flatnonzero(mine.any(axis=1) & ~mine.all(axis=1)):
+                    raise DefinitionError(
+                        f"action {action.name!r}: its frame moves {', '.join(group)} together, and type "
+                        f"{self.types[k]!r} has only some of them"
+                    )
+
+    def _stored(self) -> Iterator[Reference]:
+        """References that come with what a state stores: each link and relation, its inverse, and their closures."""
+        if self.has_world:
+            yield Reference(WORLD, OfType(WORLD))
+        for name, (source, target) in self.stored.items():
+            one = Reference(name, Linked(name) if name in self.property_names else Paired(name))
+            yield from (one, one.inverse())
+            if {*source} & {*target}:  # otherwise one step is all
+                yield from (one.closure(), one.inverse().closure())
+
+    @functools.cached_property
+    def stored(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Types from which, and to which, each link and each stored relation leads; of one type: the text ""."""
+        every = self.types or ("",)
+        found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        for column, prop in enumerate(self.properties):
+            if isinstance(prop.kind, Link):
+                mine = tuple(name for k, name in enumerate(every) if self.has[k, column])
+                found[prop.name] = (mine, (*prop.kind.to,) or every)
+        return found | {one.name: ((*one.source,) or every, (*one.target,) or every) for one in self.relations}
+
+    @functools.cached_property
+    def plain(self) -> bool:
+        """Whether there is nothing but numbers of one type: no kind, type or relation that data are checked for."""
+        free = all(p.kind == REAL or type(p.kind).faults is Kind.faults for p in self.properties)
+        actions = all(kind == REAL for action in self.actions for kind in action.kinds)
+        return free and actions and not self.types and not self.relations
+
+    @property
+    def has_world(self) -> bool:
+        """Whether every state has an object for the world itself."""
+        return self.types[-1:] == (WORLD,)
+
+    def types_of(self, values: Any) -> Any:
+        """The type of every object, as a number: values (..., P); all 0 in a domain without types."""
+        if not self.types:
+            return array_module(values).zeros(values.shape[:-1], np.int32)
+        return array_module(values).clip(values[..., -1], 0, len(self.types) - 1).astype(np.int32)
+
+    def held(self, values: Any) -> Any:
+        """Which properties each object has, (..., P) bool: all of them in a domain without types."""
+        xp = array_module(values)
+        return xp.asarray(self.has)[self.types_of(values)] if self.types else xp.ones(values.shape, bool)
+
+    def held_dynamic(self, values: Any) -> Any:
+        """Which of the properties that can change each object has, (..., Q) bool; None if all types have all."""
+        columns = np.array(self.dynamic, int)
+        return None if self.has[:, columns].all() else self.held(values)[..., columns]
+
+    def encode(self, properties: Sequence[Property], values: Any) -> Any:
+        """What networks see of these properties of objects with values (..., P), 0 for what an object does not have."""
+        columns = [self.property_names.index(p.name) for p in properties]
+        found = encode(properties, columns, values)
+        if not self.types or self.has[:, columns].all():
+            return found
+        sizes = [len(p.kind.names(p.name)) for p in properties]
+        return found * self.held(values)[..., np.repeat(np.array(columns, int), sizes)]
 
     def _traced(self) -> Programs:
         """Every formula checked and traced."""
@@ -179,12 +266,14 @@ class Domain:
             jax.ShapeDtypeStruct((TRACED,), jnp.bool_),
         )
         relation, index = reference.relation, jax.ShapeDtypeStruct((), jnp.int32)
+        pairs = [jax.ShapeDtypeStruct((TRACED, 2), jnp.int32)] * len(self.relations)
 
-        def pick(values: Any, valid: Any, *arguments: Any) -> Any:
-            return relation.pick(self.view(None, values, valid, None), arguments)
+        def pick(values: Any, valid: Any, *given: Any) -> Any:
+            stored = self._pairs(given[reference.arity :])
+            return relation.pick(self.view(None, values, valid, None, stored), given[: reference.arity])
 
         try:
-            program, result = trace(pick, *scene, *[index] * reference.arity)
+            program, result = trace(pick, *scene, *[index] * reference.arity, *pairs)
             if self.reads_parameters(reference):
                 program = digest_of(program, *(self._own_program(relation, one, scene) for one in self.actions))
         except FormulaError as error:
@@ -211,16 +300,22 @@ class Domain:
         index, mask = jax.ShapeDtypeStruct((), jnp.int32), scene[1]
         given = jax.ShapeDtypeStruct((len(action.parameters),), jnp.float32)
 
-        def pick(values: Any, valid: Any, parameters: Any, *arguments: Any) -> Any:
-            return relation.pick(self.view(action, values, valid, parameters), arguments)
+        pairs, arity = [jax.ShapeDtypeStruct((TRACED, 2), jnp.int32)] * len(self.relations), relation.arity
 
-        def select(values: Any, valid: Any, parameters: Any, *arguments: Any) -> Any:
-            return relation.select(self.view(action, values, valid, parameters), arguments)
+        def asking(how: Any) -> Any:
+            def ask(values: Any, valid: Any, parameters: Any, *given: Any) -> Any:
+                return how(self.view(action, values, valid, parameters, self._pairs(given[arity:])), given[:arity])
+
+            return ask
 
         return digest_of(
-            trace(pick, *scene, given, *[index] * relation.arity)[0],
-            trace(select, *scene, given, *[mask] * relation.arity)[0],
+            trace(asking(relation.pick), *scene, given, *[index] * arity, *pairs)[0],
+            trace(asking(relation.select), *scene, given, *[mask] * arity, *pairs)[0],
         )
+
+    def _pairs(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """Stored relations by name, in their order."""
+        return {one.name: pairs for one, pairs in zip(self.relations, arrays, strict=True)}
 
     def _frame_program(self, action: Action, frame: Frame) -> str:
         """The program of a frame's pose and all that it declares, if that makes sense in this domain."""
@@ -275,12 +370,26 @@ class Domain:
         found = PROGRAMS.call("poses", jax.vmap(functools.partial(self.pose, action)), given, (self, action))
         return FramePose(*(None if part is None else np.asarray(part, np.float64) for part in found))
 
-    def view(self, action: Action | None, values: Any, valid: Any, parameters: Any) -> SceneView:
-        """What relations see of one scene."""
-        names = action.parameters if action is not None else ()
+    def view(
+        self, action: Action | None, values: Any, valid: Any, parameters: Any, pairs: Mapping[str, Any] | None = None
+    ) -> SceneView:
+        """What relations see of one scene: NaN for what an object does not have, stored relations by name."""
+        names: tuple[str, ...] = action.parameters if action is not None else ()
         given = {name: parameters[k] for k, name in enumerate(names)}
         known = dict.fromkeys(name for one in self.actions for name in one.parameters)
-        return SceneView(Objects(self.property_names, values), valid, Parameters(given, known))
+        if self.types and not self.has.all():
+            values = jnp.where(self.held(values), values, jnp.nan)
+        objects = Objects(self.property_names, values, self.values_of)
+        return SceneView(objects, valid, Parameters(given, known), pairs or {})
+
+    def scene_view(self, action: str, scene: Any) -> SceneView:
+        """What relations see of a `Scene` in which this action is done."""
+        return self.view(self.action(action), scene.values, scene.valid, scene.parameters, scene.pairs)
+
+    @functools.cached_property
+    def values_of(self) -> dict[str, tuple[str, ...]]:
+        """What the values of every category are called, the types among them."""
+        return {p.name: p.kind.values for p in self.properties if isinstance(p.kind, Categorical)}
 
     @functools.cached_property
     def property_names(self) -> tuple[str, ...]:
@@ -328,7 +437,7 @@ class Domain:
     def reference(self, name: str) -> Reference:
         """The reference of that name; every domain has `everyone`."""
         if isinstance(name, str) and name == EVERYONE:
-            return _EVERYONE
+            return _EVERY_THING if self.has_world else _EVERYONE
         return self._named("reference", self.references, name)
 
     def action(self, name: str) -> Action:
@@ -389,7 +498,8 @@ class Domain:
         ]
         other = object.__new__(Domain)
         other.name, other.properties = self.name, tuple(properties)
-        other.references, other.actions, other.programs = self.references, self.actions, self.programs
+        for same in ("references", "actions", "programs", "types", "has", "relations", "_parts"):
+            setattr(other, same, getattr(self, same))
         other._origin, other._place = self._origin or self, None
         return _living.setdefault(other.digest, other)
 
@@ -411,8 +521,15 @@ class Domain:
                 }
                 for r in self.references
             ],
-            "actions": [{"name": a.name, "objects": [*a.objects], "parameters": [*a.parameters]} for a in self.actions],
-        }
+            "actions": [action.schema() for action in self.actions],
+        } | self._structure()
+
+    def _structure(self) -> dict[str, Any]:
+        """Types with the names of their properties, and stored relations, where there are any."""
+        names = np.array(self.property_names, object)
+        kinds = [{"name": one, "properties": names[:-1][self.has[k, :-1]].tolist()} for k, one in enumerate(self.types)]
+        stored = [one.schema() for one in self.relations]
+        return ({"types": kinds} if kinds else {}) | ({"relations": stored} if stored else {})
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -459,8 +576,7 @@ class Domain:
         if self._origin is not None:
             given = {p.name: p.resolution for p in self.properties if p.resolution is not None}
             return Domain.with_resolutions, (self._origin, given)
-        parts = (self.name, self.properties, self.references, self.actions)
-        content = pickling.by_value(parts)
+        content = pickling.by_value((self.name, self._parts))
         if content is not None:
             return _made, (self.digest, content)
         if place is not None:
@@ -474,7 +590,8 @@ class Domain:
         return (
             f"Domain({self.name!r}: properties {', '.join(self.property_names)}; "
             f"references {', '.join(r.name for r in self.references) or '-'}; "
-            f"actions {', '.join(a.name for a in self.actions)})"
+            f"actions {', '.join(a.name for a in self.actions)}"
+            f"{'; types ' + ', '.join(self.types) if self.types else ''})"
         )
 
 
@@ -505,5 +622,5 @@ def _made(digest: str, content: bytes) -> Domain:
     """The domain that was sent by value."""
     if digest in _living:
         return _living[digest]
-    name, properties, references, actions = pickling.from_value(content)
-    return Domain(name, properties=properties, references=references, actions=actions)
+    name, parts = pickling.from_value(content)
+    return Domain(name, **parts)

@@ -84,11 +84,12 @@ def _masks(domain: Domain, name: str) -> str:
 def _selected(domain: Domain, reference: Reference, action: Action | None) -> np.ndarray:
     """(scenes, tuples, objects): who is selected from each of the first tuples of objects."""
     values, parameters = _scenes(len(domain.properties), domain.parameters)
+    values, pairs = _plausible(domain, values), _pairs(domain)
     chosen = list(itertools.islice(itertools.product(range(OBJECTS), repeat=reference.arity), TUPLES))
     tuples = np.array(chosen, np.int32)
 
     def one(values: Any, parameters: Any) -> Any:
-        view = domain.view(action, values, jnp.ones(OBJECTS, bool), parameters)
+        view = domain.view(action, values, jnp.ones(OBJECTS, bool), parameters, pairs)
         return jax.vmap(lambda row: reference.relation.pick(view, tuple(row)))(tuples)
 
     return _run(jax.vmap(one), values, parameters)
@@ -99,6 +100,7 @@ def _poses(domain: Domain, name: str) -> list[float]:
     """Origin, cos and sin of the heading in a few scenes, each divided by the size of what is in the scene."""
     action = domain.action(name)
     values, parameters = _scenes(len(domain.properties), domain.parameters)
+    values = _plausible(domain, values)
     some = np.linspace(0, SCENES - 1, FEW).astype(int)
     roles, given = values[some][:, np.arange(len(action.objects)) % OBJECTS], parameters[some]
 
@@ -109,6 +111,20 @@ def _poses(domain: Domain, name: str) -> list[float]:
         return jnp.concatenate([pose.origin / size, jnp.stack(turn)] if turn else [pose.origin / size])
 
     return _numbers(_run(jax.vmap(one), roles, given))
+
+
+def _plausible(domain: Domain, values: np.ndarray) -> np.ndarray:
+    """The same scenes with codes, rows and Booleans where properties are such, and 0 for what objects do not have."""
+    if domain.plain:
+        return values
+    found = np.stack([p.kind.plausible(values[..., k]) for k, p in enumerate(domain.properties)], axis=-1)
+    return np.where(domain.held(found), found, 0.0).astype(np.float32)
+
+
+def _pairs(domain: Domain) -> dict[str, np.ndarray]:
+    """Made-up pairs of each stored relation, the same in every scene: a ring, and one that is missing."""
+    ring = np.stack([np.arange(OBJECTS), (np.arange(OBJECTS) + 1) % OBJECTS], axis=1).astype(np.int32)
+    return {one.name: np.concatenate([ring[k % 2 :], [[-1, -1]]]) for k, one in enumerate(domain.relations)}
 
 
 @functools.lru_cache(maxsize=64)

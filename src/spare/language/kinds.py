@@ -22,12 +22,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spare.arguments import described, is_finite
+from spare.arguments import described, is_finite, is_real
 from spare.arrays import array_module, special_functions
 from spare.errors import DefinitionError
 from spare.language.traces import code_digest, digest_of, trace
 
 LOG_2PI = math.log(2 * math.pi)
+Bound = float | int | None
+"""A bound of numbers, or none."""
 
 
 class Leaf(abc.ABC):
@@ -129,6 +131,8 @@ class Kind(abc.ABC):
 
     changes: bool | None = None
     """Whether heads predict the change (True) or the new value (False); None: either, as validation decides."""
+    resolution: float | None = None
+    """The smallest difference that matters, where the kind itself implies one: properties need not give it."""
 
     @property
     @abc.abstractmethod
@@ -151,14 +155,74 @@ class Kind(abc.ABC):
         """(offset, scale) by which targets are normalised for training."""
         return mean, deviation
 
+    def read(self, cells: np.ndarray) -> np.ndarray | None:
+        """Cells of a table as stored numbers, NaN where empty; None: they are numbers, dates and the like already.
+
+        A cell that makes no sense raises a `CellError`.
+        """
+        return None
+
+    def faults(self, values: np.ndarray) -> np.ndarray:
+        """Which of these finite stored numbers the property cannot have."""
+        return np.zeros(np.shape(values), bool)
+
+    def fault(self, value: float) -> str:
+        """What is wrong with a number that `faults` found, as the end of a sentence that begins with the number."""
+        return "is not a value that it can have"
+
+    def show(self, value: float) -> str:
+        """A stored number as people write it."""
+        return f"{value:g}"
+
+    def plausible(self, numbers: np.ndarray) -> np.ndarray:
+        """Stored numbers that a property could have, made of any numbers: for probes of formulas."""
+        return numbers
+
     def schema(self) -> dict[str, Any]:
         """What a file says about the kind, as JSON values: its name and its parameters."""
         return json.loads(json.dumps({**vars(self), "name": type(self).__name__.strip("_").lower()}))
 
 
+def check_bounds(low: Any, high: Any) -> None:
+    """Refuse bounds that are not numbers, or in the wrong order; None is no bound."""
+    for name, bound in (("low", low), ("high", high)):
+        if bound is not None and not (is_real(bound) and is_finite(bound)):
+            raise DefinitionError(f"{name} must be a number or None, got {described(bound)}")
+    if low is not None and high is not None and not low < high:
+        raise DefinitionError(f"low must be less than high, got {low} and {high}")
+
+
+def outside(values: np.ndarray, low: Bound, high: Bound) -> np.ndarray:
+    """Which values lie outside bounds, by more than 32-bit numbers round."""
+    room = 1e-6 * (1.0 + np.abs(values))
+    below = np.zeros(np.shape(values), bool) if low is None else values < low - room
+    return below if high is None else below | (values > high + room)
+
+
+def told_bounds(low: Bound, high: Bound) -> str:
+    """`is not between 0 and 1`, `is below 0`, `is above 7`."""
+    if low is not None and high is not None:
+        return f"is not between {low:g} and {high:g}"
+    return f"is below {low:g}" if low is not None else f"is above {high:g}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Real(Kind):
-    """A real number; a rule predicts its new value or its change as a Gaussian."""
+    """A real number; a rule predicts its new value or its change as a Gaussian. Data must keep to `low` and `high`."""
+
+    low: Bound = None
+    high: Bound = None
+
+    def __post_init__(self) -> None:
+        check_bounds(self.low, self.high)
+
+    def faults(self, values: np.ndarray) -> np.ndarray:
+        """Numbers outside the bounds."""
+        return outside(values, self.low, self.high)
+
+    def fault(self, value: float) -> str:
+        """Which bound it breaks."""
+        return told_bounds(self.low, self.high)
 
     @property
     def leaf(self) -> Leaf:
@@ -171,10 +235,11 @@ class Periodic(Kind):
     """A number that comes round again: v and v + period are the same, such as an angle or an hour of the day.
 
     Networks see cos and sin of 2 pi v / period. Of the next values that mean the same the one nearest to the value
-    before is kept, so that a change is at most half a period and its density one on the line.
+    before is kept, so that a change is at most half a period and its density one on the line. Without a period it is an
+    angle in radians.
     """
 
-    period: float
+    period: float = 2 * math.pi
     changes = True
 
     def __post_init__(self) -> None:
@@ -203,6 +268,11 @@ class Periodic(Kind):
         return array_module(after).where(far, before + wrapped(change, self.period), after)
 
 
+def Angle(period: float = 2 * math.pi) -> Periodic:  # noqa: N802 - it reads as a kind
+    """The usual kind with a period: `Angle()` is in radians, `Angle(360)` in degrees."""
+    return Periodic(period)
+
+
 _STEPS = {"encode": 1, "image": 2, "units": 2}
 _LEAF_STEPS = {
     **{"log_density": 3, "loss": 4, "moments": 2, "log_tails": 3, "tail": 4, "quantile": 3},
@@ -216,7 +286,7 @@ def kind_program(kind: Kind) -> str:
 
     What works on NumPy arrays alone is compared by its byte code and by what it gives for a few numbers.
     """
-    if type(kind) in (Real, Periodic):
+    if type(kind).__module__.startswith("spare.language."):
         return ""
     leaf, numbers = kind.leaf, np.array([0.25, 1.0, 3.0])
     parts = [type(leaf).__qualname__, str(leaf.continuous), str(leaf.shifts), str(kind.changes), *kind.names("value")]

@@ -25,8 +25,8 @@ class Property:
     Every variance in the system is sigma² + resolution². Without a resolution one is taken from the data (a
     thousandth of its spread). Static properties are inputs only and earn no likelihood.
 
-    `kind` says what the values are. A `period` stands for `kind=Periodic(period)`: an angle has 2 pi (or 360, in
-    degrees), an hour of the day 24.
+    `kind` says what the values are: `Real`, `Integer`, `Boolean`, `Categorical`, `Link`, `Angle`. A `period` stands for
+    `kind=Periodic(period)`: an angle has 2 pi (or 360, in degrees), an hour of the day 24.
 
     With `input=False` the property is for references only, such as an id: heads never see it.
     """
@@ -63,6 +63,8 @@ class Property:
             if self.kind not in (Real(), Periodic(self.period)):
                 raise DefinitionError(f"property {self.name!r}: give a period or a kind, not both")
             object.__setattr__(self, "kind", Periodic(float(self.period)))
+        if self.resolution is None and not self.static:
+            object.__setattr__(self, "resolution", self.kind.resolution)
 
 
 def encoded_names(properties: Sequence[Property]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -24,17 +25,29 @@ from spare.language.checks import asked, check_key, check_mask
 
 
 class Objects:
-    """Property columns by attribute: `o.x` or `o["x"]`, of shape (N,) for all objects and () for one."""
+    """Property columns by attribute: `o.x` or `o["x"]`, of shape (N,) for all objects and () for one.
 
-    __slots__ = ("_names", "_values")
+    A property that an object's type does not have is NaN, so that comparisons with it are false. `o.isa("block")` asks
+    for a type, `o.isa("colour=red")` for a category; `values_of` says what the values of categories are called.
+    """
 
-    def __init__(self, names: tuple[str, ...], values: Float[Array, "*n P"]) -> None:
+    __slots__ = ("_names", "_values", "_values_of")
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        values: Float[Array, "*n P"],
+        values_of: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self._names = names
         self._values = values
+        self._values_of = values_of or {}
 
-    def __getattr__(self, name: str) -> Array:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # only properties are public, so that copying and debugging tools fall through
             raise AttributeError(name)
+        if name == "isa" and name not in self._names:
+            return functools.partial(_isa, self)
         return self[name]
 
     def __getitem__(self, name: str) -> Array:
@@ -50,7 +63,18 @@ class Objects:
 
 def _single(objects: Objects, index: Int[Array, ""]) -> Objects:
     """The object at `index`; a function, so that every public attribute of `Objects` is a property's name."""
-    return Objects(objects._names, objects._values[index])
+    return Objects(objects._names, objects._values[index], objects._values_of)
+
+
+def _isa(objects: Objects, what: str) -> Array:
+    """Which objects are of a type, or have a category: `block`, `colour=red`."""
+    column, _, value = ("type", "", what) if "=" not in what else what.partition("=")
+    if column not in objects._values_of:
+        known = [f"{name}={values[0]}" for name, values in objects._values_of.items() if name != "type"]
+        raise DefinitionError(one_of("type or category", what, (*objects._values_of.get("type", ()), *known)))
+    if value not in objects._values_of[column]:
+        raise DefinitionError(one_of(f"value of {column!r}", value, objects._values_of[column]))
+    return objects[column] == objects._values_of[column].index(value)
 
 
 FormulaFunction = Callable[..., Array]
@@ -74,12 +98,14 @@ class Parameters(dict[str, Any]):
 class SceneView(NamedTuple):
     """What a relation sees: all objects of a scene, which rows are objects (`valid`), the action's parameters by name.
 
-    A parameter that other actions have and this one has not is NaN, so that comparisons with it are false.
+    A parameter that other actions have and this one has not is NaN, so that comparisons with it are false. `pairs` has
+    the stored relations by name, (E, 2) rows each, -1 where there is none.
     """
 
     objects: Objects
     valid: Mask
     parameters: Parameters
+    pairs: Mapping[str, Any] = {}
 
 
 class Relation(abc.ABC):
@@ -307,11 +333,8 @@ class Combination(Relation):
         return f"({self.left.describe()} {self.operator} {self.right.describe()})"
 
 
-_OURS = (Formula, Extreme, Closure, Inverse, Combination)
-
-
 def sees_objects_alone(relation: Relation) -> bool:
     """Whether a relation is built of SPARE's own, whose formulas see objects and never the action's parameters."""
-    return type(relation) in _OURS and all(
+    return type(relation).__module__.startswith("spare.language.") and all(
         sees_objects_alone(part) for part in vars(relation).values() if isinstance(part, Relation)
     )

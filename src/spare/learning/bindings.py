@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.arrays import precision
-from spare.data.columns import positions_within
 from spare.data.experience import Experience
+from spare.data.ragged import positions_within
 from spare.data.scene import Batch, Scene, batches
 from spare.language.domain import Domain
 from spare.language.references import Pointer, Shell
@@ -43,7 +43,7 @@ def _select(domain: Domain, action: str, names: tuple[str, ...], scene: Scene, a
     """What each of these references finds: one program for all, and for what they have in common."""
 
     def one(scene: Scene, arguments: Any) -> Any:
-        view = domain.view(domain.action(action), scene.values, scene.valid, scene.parameters)
+        view = domain.scene_view(action, scene)
         return [domain.reference(name).relation.select(view, tuple(arguments)) for name in names]
 
     return jax.vmap(one)(scene, arguments)
@@ -59,7 +59,7 @@ def _around(domain: Domain, action: str, relation: Relation, scene: Scene) -> An
     """Whom a relation of arity 1 finds from each object, (B, N, N)."""
 
     def one(scene: Scene) -> Any:
-        view = domain.view(domain.action(action), scene.values, scene.valid, scene.parameters)
+        view = domain.scene_view(action, scene)
         return jax.vmap(lambda row: relation.pick(view, (row,)))(jnp.arange(scene.valid.shape[0]))
 
     return jax.vmap(one)(scene)
@@ -127,7 +127,7 @@ class Bindings:
 
             def deep(scene: Scene, start: Any) -> Any:
                 def one(scene: Scene, start: Any) -> Any:
-                    view = domain.view(domain.action(self.action), scene.values, scene.valid, scene.parameters)
+                    view = domain.scene_view(self.action, scene)
                     return relation.depth(view, start)
 
                 return jax.vmap(one)(scene, start)
@@ -155,7 +155,7 @@ class Bindings:
                 number[valid] = rows
                 step = min(len(valid), max(1, PAIRED // valid.shape[1] ** 2))
                 for start in range(0, len(valid), step):
-                    scene = Scene(*(_cut(part, start, step) for part in batch.scene))
+                    scene = jax.tree.map(lambda part, start=start, step=step: _cut(part, start, step), batch.scene)
                     with precision(double=self.experience.double):
                         found = PROGRAMS.get("around", around, (scene,), (domain, self.action, name), _OPTIONS)(scene)
                     which, source, target = np.nonzero(np.asarray(found))

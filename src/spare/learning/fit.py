@@ -10,14 +10,16 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from spare.arguments import check_kind, check_seed, check_whole, described, is_whole
-from spare.content import ByContent
+from spare.content import ByContent, same
 from spare.data.experience import Experience, expect_experience
 from spare.data.precision import origins, spacing
 from spare.errors import FitError, UsageError, one_of
 from spare.forks import check_threads
 from spare.io.manifest import LONGEST_NOTE
 from spare.io.schemas import MOST
+from spare.language.discrete import Categorical, Link
 from spare.language.domain import Domain, expect_domain
+from spare.language.types import TYPE
 from spare.learning.bindings import Bindings
 from spare.learning.cache import TrainingCache
 from spare.learning.dataset import Dataset
@@ -95,6 +97,8 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
     domain.check_unchanged()
     data, notes = prepare(domain, experience)
     domain = data.domain
+    _check_learnable(data)
+    notes = [*notes, *_unseen(data)]
     heads = chosen.heads
     if heads is not None and (reason := _not_for_heads(data, rules)):
         heads, notes = None, [f"rules with heads are not learned here, because {reason}", *notes]
@@ -106,6 +110,11 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
         facts = provenance(chosen, seed, data, (), told)
         model = Model(domain, [one.rule for one in found], default, facts)
         return FitResult(model, tuple(found), dataclasses.replace(chosen, heads=heads), seed, told)
+    if not domain.has[:, list(domain.dynamic)].all():
+        raise FitError(
+            "some types lack properties that others change, and rules of the paper's kind cannot leave those out; "
+            "use the preset 'default' with numbers and angles alone, or give every type all that can change"
+        )
     chosen = dataclasses.replace(chosen, search=_overridden(chosen.search, search))
     task = Task(chosen, seed, threads, cache)
     results: list[SearchResult | ManyResult] = []
@@ -155,6 +164,32 @@ def _fewer(found: Sequence[GeneralResult], rules: int | Mixing | Literal["auto"]
                 "the properties nor what happens show; or there are too few transitions"
             )
     return told
+
+
+def _check_learnable(data: Experience) -> None:
+    """Refuse domains with something that changes and that no rule can predict yet."""
+    for prop in (data.domain.properties[k] for k in data.domain.dynamic):
+        if isinstance(prop.kind, Categorical | Link):
+            what = "a category" if isinstance(prop.kind, Categorical) else "a link"
+            raise FitError(
+                f"property {prop.name!r} is {what} that can change, and no rule predicts those yet: declare it "
+                "static=True if it never does, or learn from a domain without it"
+            )
+
+
+def _unseen(data: Experience) -> list[str]:
+    """Notes on what is in the data and not learned: objects that come and go, relations that change, further calls."""
+    found, each = [], len(data)
+    gone, new = 0 if data.vanished is None else int(data.vanished.sum()), len(data.arrivals_types())
+    if gone or new:
+        found.append(f"{gone / each:.2g} objects vanish and {new / each:.2g} appear per transition: not learned")
+    changing = [name for name, after in data.next_pairs.items() if not same(after, data.pairs[name])]
+    found += [f"the relation {name!r} changes: that is not learned" for name in changing]
+    if data.calls is not None:
+        found.append(f"{data.calls.total / each:.2g} further actions per transition: no rule sees them")
+    counts = np.bincount(data.types, minlength=len(data.domain.types))
+    empty = [name for code, name in enumerate(data.domain.types) if not counts[code]]
+    return found + [f"type {name!r}: there is no object of it" for name in empty]
 
 
 def _missing(data: Experience) -> list[str]:
@@ -217,8 +252,12 @@ def prepare(domain: Domain, experience: Experience) -> tuple[Experience, list[st
     data = data[np.flatnonzero(data.weights > 0)]
     data, filled = data.resolved()
     notes = [f"property {name!r}: resolution {value:.3g} taken from the data" for name, value in filled.items()]
+    held = data.held
     for column, prop in enumerate(domain.properties):
-        seen = np.concatenate([data.values[:, column], data.next_values[:, column]])
+        mine = held[:, column]
+        seen = np.concatenate([data.values[mine, column], data.next_values[mine, column]])
+        if not len(seen) or (domain.types and prop.name == TYPE):
+            continue
         if np.ptp(seen) == 0:
             notes.append(f"property {prop.name!r} is constant ({seen[0]:g}) in these data")
         resolution = data.domain.properties[column].resolution

@@ -44,11 +44,14 @@ def default_variance(
     `bystanders` is a prior that things stay: that much weight of imagined objects that did not move.
     """
     moved, weight = changes(experience), np.where(still, np.repeat(weights, experience.counts), 0.0)
+    held = experience.domain.held_dynamic(experience.values)
     if np.abs(moved[weight > 0]).max(initial=0) > LARGEST:
         raise FitError(f"values that change by more than {LARGEST:g} cannot be learned in 32-bit floats; rescale them")
     total = weight.sum() + bystanders
     if weight.sum() <= 0:
         return np.zeros(moved.shape[1])
+    if held is not None:
+        total = np.maximum(weight @ held + bystanders, 1e-12)
     return np.maximum(weight @ np.square(moved) / total - experience.domain.resolutions**2, 0.0)
 
 

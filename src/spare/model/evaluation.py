@@ -128,6 +128,9 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
     log_prob = model.log_prob(data)
     known = getattr(model, "log_prob_values", None)
     values = None if known is None else known(data)
+    held = data.held[:, dynamic]
+    if values is not None and not held.all():
+        values = np.ma.array(values, mask=~held)  # what an object does not have is no value
     per_moved = float(values[moved].mean()) if values is not None and moved.any() else None
     samples = np.stack([model.sample(data, (seed + k) % 2**64)[:, dynamic] for k in range(draws)])
     truth = data.next_values[:, dynamic].astype(np.float64)
@@ -154,7 +157,7 @@ def evaluate(model: TransitionModel, experience: Experience, *, seed: int, draws
         objects_moved=float(moved.sum() / len(data)),
         log_prob=float(log_prob.mean()),
         log_prob_error=float(log_prob.std(ddof=1) / np.sqrt(len(log_prob))) if len(log_prob) > 1 else 0.0,
-        per_value=float(log_prob.sum() / truth.size),
+        per_value=float(log_prob.sum() / held.sum()),
         per_value_moved=per_moved,
         rmse=_named(names, np.sqrt(error.mean(axis=0))),
         rmse_moved=_named(names, np.sqrt(error[judged].mean(axis=0))),

@@ -33,7 +33,7 @@ from spare.language.frames import (
     swapped,
     to_frame,
 )
-from spare.language.properties import encode, encoded_names
+from spare.language.properties import encoded_names
 from spare.language.references import AGGREGATORS, Shell
 from spare.model.spec import FeatureSpec, RuleSpec
 
@@ -81,7 +81,7 @@ def observe(  # noqa: PLR0913 - the raw numbers, and each way of looking at them
     if origins is not None:
         observed, given = observed._replace(values=observed.values - origins.values), given - origins.parameters
     if pose is None or template.frame is None:
-        return Observed(observed.values, given)
+        return Observed(observed.values, template.encode(given))
     columns, points = template.frame.columns(domain.property_names), template.frame.columns(template.parameters)
     here = pose if owner is None else pose.at(owner)
     values, given = to_frame(observed.values, columns, here), to_frame(given, points, pose)
@@ -93,6 +93,7 @@ def observe(  # noqa: PLR0913 - the raw numbers, and each way of looking at them
     if mirror:
         values, given = mirrored(values, columns), mirrored(given, points)
         heading = None if heading is None else -heading
+    given = template.encode(given)
     if heading is None:
         return Observed(values, given)
     return Observed(values, array_module(given).concatenate([given, harmonics(heading)], axis=-1))
@@ -286,7 +287,7 @@ class Layout:
         template, domain = self.domain.action(self.action), self.domain
         slots, encoded = self.gamma.slot_names(template.objects), self.encoded_names
         framed = self.spec.framed and template.frame is not None and template.frame.heading is not None
-        blocks = [Block(None, None, template.parameters + (harmonic_names() if framed else ()))]
+        blocks = [Block(None, None, template.inputs + (harmonic_names() if framed else ()))]
         for role, name in enumerate(template.objects):
             blocks.append(Block(role, None, tuple(f"{name}.{prop}" for prop in encoded)))
         for t, pointer in enumerate(self.gamma, start=self.gamma.roles):
@@ -340,8 +341,7 @@ class Layout:
     def entries(self, observed: Observed, slots: Slots) -> Any:
         """All entries that are computed, those among them that the rule drops, along the last axis."""
         inputs = [self.domain.property(name) for name in self.spec.inputs]
-        columns = [self.domain.property_names.index(name) for name in self.spec.inputs]
-        values, parts = encode(inputs, columns, observed.values), []
+        values, parts = self.domain.encode(inputs, observed.values), []
         for block in self.blocks:
             if block.slot is None:
                 parts.append(observed.parameters)

@@ -125,7 +125,7 @@ class Gate(eqx.Module):
 
 def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, wanted: set[int]) -> Any:
     """(S, N): how many steps of a closure lead to each object of the wanted slots; 1 elsewhere in a slot."""
-    view = domain.view(domain.action(spec.action), scene.values, scene.valid, scene.parameters)
+    view = domain.scene_view(spec.action, scene)
     found = []
     for slot in range(spec.shell.slots):
         depth = masks[slot].astype(scene.values.dtype)
@@ -296,7 +296,7 @@ class HeadRule(eqx.Module):
         used = [self.layout.entries[name] for name in names]
         deep = {entry.slot for entry in used if entry.about in ("depth", "previous")}
         depths = follow_depths(self.domain, scene, self.spec, binding.inputs, deep) if deep else None
-        view = self.domain.view(self.domain.action(self.action), scene.values, scene.valid, scene.parameters)
+        view = self.domain.scene_view(self.action, scene)
 
         def found(reference: int, row: Any) -> Any:
             return self.domain.references[reference].relation.pick(view, (row,))
@@ -304,7 +304,7 @@ class HeadRule(eqx.Module):
         slots = SceneSlots(scene.objects, binding.inputs, depths, found)
         resolutions = jnp.asarray(self.domain.resolutions, scene.values.dtype)
         values = scene.values[:, np.array(self.domain.dynamic)]
-        process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
+        process = self._heard(scene, self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions))
         expected = process.moments(process.log_gate)[0].mean(axis=0)
         slots = self._with_previous(seen, slots, binding.outputs, resolutions)
         heads, gate, orders = self.heads, self.gate, self.orders()
@@ -317,6 +317,7 @@ class HeadRule(eqx.Module):
             said = tuple(head(x, resolutions) for head, x in zip(heads, inputs, strict=True))
         else:
             said = tuple(self._said_once(head, x, scene) for head, x in zip(heads, inputs, strict=True))
+        said = tuple(self._heard(scene, one) for one in said)
         log_gate = None if gate is None else gate(self.layout.common(gate.inputs, seen, slots))
         return HeadDistribution(
             domain=self.domain,
@@ -342,6 +343,7 @@ class HeadRule(eqx.Module):
             orders=orders,
             outcome_of=self.outcome_of,
             stays=self.process.spec.free == 0,
+            held=self.domain.held_dynamic(scene.values),
         )
 
     def _with_previous(self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any) -> SceneSlots:
@@ -397,6 +399,11 @@ class HeadRule(eqx.Module):
             lambda part: jnp.broadcast_to(part, (1, len(x), *part.shape[2:])), found._replace(log_tail=None)
         )
         return rows._replace(log_tail=tail)
+
+    def _heard(self, scene: Scene, said: Said) -> Said:
+        """What is said of objects, but for what they do not have."""
+        held = self.domain.held_dynamic(scene.values)
+        return said if held is None else said.hiding(held, jnp.zeros(held.shape, scene.values.dtype))
 
     @property
     def outcome_of(self) -> int | None:
@@ -500,6 +507,7 @@ class HeadDistribution(eqx.Module):
     orders: tuple[Any, ...]
     outcome_of: int | None = eqx.field(static=True)
     stays: bool = eqx.field(static=True)
+    held: Bool[Array, "N Q"] | None = None
 
     def _inside(self, values: Any) -> Any:
         return values if self.pose is None or self.columns is None else to_frame(values, self.columns, self.pose)
@@ -640,6 +648,7 @@ class HeadDistribution(eqx.Module):
         """Loadings of a head's objects and outcomes, (M, N, K, Q); resolution is each value's own, the pinned has 0."""
         said, resolutions = self.said[head], jnp.asarray(self.domain.resolutions, self.values.dtype)
         load = self.loadings[head] * common_part(said.variance, resolutions)
+        load = load if self.held is None else jnp.where(self.held[:, None, :], load, 0.0)
         pinned = (jnp.arange(said.mean.shape[2]) == 0) & self.pinned[head]
         return jnp.where(pinned[:, None], 0.0, load)
 

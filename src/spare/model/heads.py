@@ -100,6 +100,12 @@ class Said(NamedTuple):
     wide: Any
     log_tail: Any
 
+    def hiding(self, held: Any, y: Any) -> Said:
+        """The same where objects have a property (`held`, (..., Q)), and log density 0 at y (..., Q) where not."""
+        mine, at = held[..., None, :], y[..., None, :]
+        variance, wide = (jnp.where(mine, part, 0.5 / jnp.pi) for part in (self.variance, self.wide))
+        return Said(self.log_gate, jnp.where(mine, self.mean, at), variance, wide, self.log_tail)
+
     def log_parts(self, y: Any) -> Any:
         """(log density of the narrow part, of the wide part), (..., K) each, of all properties of a row together."""
         y = y[..., None, :]

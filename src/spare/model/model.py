@@ -25,10 +25,12 @@ from spare.arguments import check_kind, check_seed, check_sequence, described
 from spare.arrays import precision
 from spare.content import same
 from spare.data.checks import check_call, check_state
-from spare.data.columns import positions_within
 from spare.data.experience import Experience, expect_experience
+from spare.data.extras import check_stored, ragged_pairs
+from spare.data.named import parameters_of
 from spare.data.precision import Numbers, needs_double
-from spare.data.scene import Batch, Scene, batches, object_slots, round_up
+from spare.data.ragged import positions_within
+from spare.data.scene import Batch, Scene, batches, object_slots, padded_pairs, round_up
 from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError, FileError, SpareError, UsageError
 from spare.forks import check_threads
@@ -83,7 +85,8 @@ class Provenance(dict[str, Any]):
 class SceneDistribution(eqx.Module):
     """p(s' | s, a) of one scene (equation 1): every rule's binding and distribution, which rules fire, the default.
 
-    `values` (N, Q) are the values before; `noise` (resolved) holds where no rule applies.
+    `values` (N, Q) are the values before; `noise` (resolved) holds where no rule applies; `has`: which of them objects
+    have, None if all.
     """
 
     domain: Domain = eqx.field(static=True)
@@ -93,10 +96,15 @@ class SceneDistribution(eqx.Module):
     valid: Bool[Array, " N"]
     values: Float[Array, "N Q"]
     noise: DefaultNoise
+    has: Bool[Array, "N Q"] | None = None
 
     def _stays(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
         found = self.noise.log_density(after - self.values, self.domain.leaves)
-        return jnp.where(self.valid[:, None], found, 0.0)
+        return self._those(jnp.where(self.valid[:, None], found, 0.0), 0.0)
+
+    def _those(self, found: Any, otherwise: Any) -> Any:
+        """What was found (..., N, Q) of properties that objects have, and something else of others."""
+        return found if self.has is None else jnp.where(self.has, found, otherwise)
 
     def log_prob(self, after: Float[Array, "N Q"]) -> Float[Array, ""]:
         """log p(s' | s, a)."""
@@ -116,7 +124,8 @@ class SceneDistribution(eqx.Module):
     def _moments(self) -> tuple[Float[Array, "K1 N Q"], Float[Array, "K1 N Q"]]:
         parts = [rule.moments() for rule in self.rules]
         parts.append(self.noise.moments(self.values, self.domain.leaves))
-        return jnp.stack([mean for mean, _ in parts]), jnp.stack([variance for _, variance in parts])
+        means, variances = (jnp.stack(part) for part in zip(*parts, strict=True))
+        return self._those(means, self.values), self._those(variances, 0.0)
 
     def epistemic(self) -> Float[Array, "N Q"]:
         """The part of the variance that is not noise: members disagree, or tied rules do."""
@@ -159,7 +168,7 @@ class SceneDistribution(eqx.Module):
             draws.append(rule.draw(own, given) if isinstance(rule, RuleDistribution) else rule.sample(own, given))
         weight = jnp.roll(rule_weights(self.fires), 1)
         chosen = jax.random.categorical(which, jnp.log(weight)) if len(self.rules) > 1 else jnp.argmax(weight)
-        return jnp.stack(draws)[chosen]
+        return self._those(jnp.stack(draws)[chosen], self.values)
 
 
 def _asked(rule: Rule | HeadRule, scene: Scene, binding: Binding, member: Any) -> Any:
@@ -234,7 +243,8 @@ class Model(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         noise = self.noise.resolved(jnp.asarray(self.domain.resolutions, self.noise.variance.dtype))
         fires = firing(jnp.array(scores, int))
-        return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise)
+        held = self.domain.held_dynamic(scene.values)
+        return SceneDistribution(self.domain, bindings, rules, fires, scene.valid, values, noise, held)
 
     @property
     def members(self) -> int:
@@ -584,7 +594,7 @@ def _domain_of(manifest: dict[str, Any], domain: Domain | None) -> Domain:
     own = chosen.schema()
     if schema["name"] != own["name"]:
         raise FileError(f"it needs the domain {schema['name']!r}, not {own['name']!r}")
-    for kind in ("properties", "actions", "references"):
+    for kind in ("properties", "actions", "references", "types", "relations"):
         found = differences(schema, own, kind)
         if found:
             raise FileError(f"the domain's {kind} differ: {'; '.join(found[:4])}")
@@ -631,10 +641,10 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
 
     In 64-bit numbers if `double`, or if 32 would lose digits of the state that matter.
     """
-    check_state(domain, state)
+    state = check_stored(domain, check_state(domain, state), "state")
     template, objects = check_call(domain, state, action)
     size = max(ALONE, object_slots(len(state)))
-    given = np.array([action.parameters], np.float64).reshape(1, -1)
+    given = np.array([parameters_of(domain, action, f"action {action.action!r}")], np.float64).reshape(1, -1)
     double = double or needs_double(domain, Numbers(state.values, state.values, given, np.array([template])))
     real = np.float64 if double else np.float32
     values = np.zeros((size, len(domain.properties)), real)
@@ -642,8 +652,9 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
     chosen = np.zeros(domain.roles, np.int32)
     chosen[: len(objects)] = objects
     parameters = np.zeros(domain.parameters, real)
-    parameters[: len(action.parameters)] = action.parameters
-    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters)
+    parameters[: given.shape[1]] = given[0]
+    pairs = {name: padded_pairs(one, np.zeros(1, int), 1)[0] for name, one in ragged_pairs(state).items()} or None
+    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters, pairs)
 
 
 def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:

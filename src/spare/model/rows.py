@@ -24,7 +24,7 @@ from spare.arrays import array_module
 from spare.errors import DefinitionError, one_of
 from spare.language.domain import Domain
 from spare.language.frames import harmonic_names
-from spare.language.properties import encode, encoded_names
+from spare.language.properties import encoded_names
 from spare.language.references import Shell
 from spare.language.relations import Closure
 from spare.model.features import Observed, Slots
@@ -63,7 +63,7 @@ class RowLayout:
         """Every entry by name."""
         template, encoded = self.domain.action(self.action), self.encoded_names
         turned = self.framed and template.frame is not None and template.frame.heading is not None
-        given = template.parameters + (harmonic_names() if turned else ())
+        given = template.inputs + (harmonic_names() if turned else ())
         found = [Entry(name, "action", column=k) for k, name in enumerate(given)]
         for role, name in enumerate(template.objects):
             found += [Entry(f"{name}.{prop}", "role", role, column=k) for k, prop in enumerate(encoded)]
@@ -131,8 +131,7 @@ class RowLayout:
 
     def encoded(self, values: Any) -> Any:
         """What is seen of every object row, (R, E)."""
-        columns = [self.domain.property_names.index(p.name) for p in self.inputs]
-        return encode(self.inputs, columns, values)
+        return self.domain.encode(self.inputs, values)
 
     def x(self, names: tuple[str, ...], observed: Observed, slots: Slots, rows: Any = None) -> Any:
         """x (R, D) of these object rows (all of them if None)."""

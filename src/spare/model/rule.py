@@ -47,7 +47,7 @@ class Binding(NamedTuple):
 
 def follow(domain: Domain, scene: Scene, action: str, shell: Shell) -> Bool[Array, "S N"]:
     """One mask per slot: the action's objects, then what each pointer finds from earlier slots."""
-    view = domain.view(domain.action(action), scene.values, scene.valid, scene.parameters)
+    view = domain.scene_view(action, scene)
     positions = jnp.arange(scene.valid.shape[0])
     singles = [scene.objects[role] for role in range(shell.roles)]
     masks = [(positions == index) & scene.valid for index in singles]

@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from spare.arrays import precision
 from spare.data.experience import Experience, expect_experience
 from spare.data.precision import spacing
-from spare.data.scene import Scene
+from spare.data.scene import Scene, padded_pairs
 from spare.forks import check_threads
 from spare.language.domain import Domain, expect_domain
+from spare.language.kinds import Real
 from spare.language.references import Reference
+from spare.language.types import TYPE
 from spare.testing.models import shuffled
 from spare.testing.report import Finding, Report
 
@@ -40,7 +43,7 @@ def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most:
         empty = Finding("experience", "it is empty", "Give at least one transition")
         return Report(f"domain {domain.name!r}", (), (empty,))
     few = data[np.random.default_rng(seed).permutation(len(data))[:most]]
-    findings = [*_properties(data), *_actions(data), *_frames(data)]
+    findings = [*_types(data), *_properties(data), *_actions(data), *_frames(data)]
     answers: dict[str, _Answers] = {}
     for reference in domain.references:
         try:
@@ -52,17 +55,35 @@ def check_domain(domain: Domain, experience: Experience, *, seed: int = 0, most:
     for reference in domain.references:
         if reference.name in answers:
             findings += _reference(reference, answers)
-    return Report(f"domain {domain.name!r}", ("properties", "actions", "frames", "references"), tuple(findings))
+    return Report(
+        f"domain {domain.name!r}", ("types", "properties", "actions", "frames", "references"), tuple(findings)
+    )
 
 
 def _name(reference: Reference) -> str:
     return f"reference {reference.name!r}"
 
 
+def _types(data: Experience) -> Iterator[Finding]:
+    """Types that nobody has, and relations that never hold."""
+    seen = {*data.types.tolist()} | {*(data.arrivals_types().tolist())}
+    for code, name in enumerate(data.domain.types):
+        if code not in seen:
+            text = "there is no object of it in these data"
+            yield Finding(f"type {name!r}", text, "Collect some, or leave it out: nothing can be learned of it", False)
+    for name, lists in data.pairs.items():
+        if not lists.total and not (name in data.next_pairs and data.next_pairs[name].total):
+            yield Finding(f"relation {name!r}", "it never holds", "Check how it was read, or leave it out", False)
+
+
 def _properties(data: Experience) -> Iterator[Finding]:
+    held = data.held
     for column, prop in enumerate(data.domain.properties):
-        seen = np.stack([data.values[:, column], data.next_values[:, column]]).astype(np.float64)
+        mine = held[:, column]
+        seen = np.stack([data.values[mine, column], data.next_values[mine, column]]).astype(np.float64)
         subject, changes = f"property {prop.name!r}", np.abs(seen[1] - seen[0])
+        if not mine.any() or (prop.name == TYPE and data.domain.types):
+            continue
         if np.ptp(seen) == 0:
             yield Finding(
                 subject, f"it is always {seen[0, 0]:g}", "Leave it out: it does not tell objects apart", False
@@ -73,6 +94,8 @@ def _properties(data: Experience) -> Iterator[Finding]:
         elif prop.resolution is not None and not prop.static and changes.max() < prop.resolution:
             text = f"no change is larger than its resolution {prop.resolution:g} (the largest is {changes.max():.3g})"
             yield Finding(subject, text, "Lower the resolution, or nothing can be learned about it", False)
+        if type(prop.kind) is not Real:
+            continue
         full = next((one for one in (2 * np.pi, 360.0) if 0.9 * one < np.ptp(seen) < 1.01 * one), None)
         if prop.period is None and full is not None and changes.max() > 0.9 * full:
             text = f"its values span almost {full:.4g} and it sometimes changes by {changes.max():.3g}"
@@ -182,8 +205,10 @@ def _asker(reference: Reference, domain: Domain) -> Any:
     action = domain.actions[0] if len(domain.actions) == 1 else None
 
     def one(scene: Scene, tuples: Any) -> Any:
-        view = domain.view(action, scene.values, scene.valid, scene.parameters)
+        view = domain.view(action, scene.values, scene.valid, scene.parameters, scene.pairs)
         arguments = tuple(tuples[:, k] for k in range(reference.arity))
+        if not arguments:
+            return jnp.broadcast_to(reference.relation.pick(view, ()), (TUPLES, *view.valid.shape))
         return jax.vmap(lambda *chosen: reference.relation.pick(view, chosen))(*arguments)
 
     return one
@@ -193,7 +218,9 @@ def _padded(data: Experience, size: int) -> Scene:
     values = np.zeros((len(data), size, len(data.domain.properties)), data.values.dtype)
     valid = np.arange(size) < data.counts[:, None]
     values[valid] = data.values
-    return Scene(values, valid, data.action, data.objects, data.parameters)
+    rows = np.arange(len(data))
+    pairs = {name: padded_pairs(lists, rows, len(data)) for name, lists in data.pairs.items()} or None
+    return Scene(values, valid, data.action, data.objects, data.parameters, pairs)
 
 
 def _reference(reference: Reference, answers: dict[str, _Answers]) -> Iterator[Finding]:

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from spare.data.experience import Experience, expect_experience
+from spare.data.ragged import Ragged
 from spare.errors import SpareError
+from spare.language.discrete import Link
 from spare.language.domain import Domain
 from spare.model.model import TransitionModel, load
 from spare.testing.report import Finding, Report
@@ -108,14 +110,50 @@ def _determinism(model: TransitionModel, data: Experience, seed: int) -> Iterato
 def shuffled(data: Experience, seed: int) -> tuple[Experience, np.ndarray]:
     """(the same transitions with the objects of each in another order, row numbers in the old order)."""
     rng = np.random.default_rng(seed)
-    orders = [rng.permutation(int(count)) for count in data.counts]
+    last = int(data.domain.has_world)  # the world itself stays where it is
+    orders = [np.concatenate([rng.permutation(int(n) - last), np.arange(n - last, n)]) for n in data.counts]
     rows = np.concatenate([order + start for order, start in zip(orders, data.offsets[:-1], strict=True)])
     objects = data.objects.copy()
     for i, order in enumerate(orders):
         where = np.argsort(order)
         objects[i] = np.where(objects[i] < 0, -1, where[np.maximum(objects[i], 0)])
-    parts = {"values": data.values[rows], "next_values": data.next_values[rows], "ids": data.ids[rows]}
-    return dataclasses.replace(data, **parts, objects=objects), rows
+    parts: dict[str, Any] = {"ids": data.ids[rows], "objects": objects}
+    parts |= {name: _relinked(data, getattr(data, name)[rows], rows) for name in ("values", "next_values")}
+    if data.vanished is not None:
+        parts["vanished"] = data.vanished[rows]
+    for name in ("pairs", "next_pairs"):
+        parts[name] = {key: _repaired(data, lists, rows) for key, lists in getattr(data, name).items()}
+    return dataclasses.replace(data, **parts), rows
+
+
+def _places(data: Experience, rows: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """(transition, local row) -> local row in the new order; arrivals stay where they are."""
+    place = np.empty(len(rows), np.int64)
+    place[rows] = np.arange(len(rows)) - data.offsets[data.owner]
+
+    def found(owner: np.ndarray, local: np.ndarray) -> np.ndarray:
+        old = (local >= 0) & (local < data.counts[owner])
+        return np.where(old, place[np.where(old, data.offsets[owner] + local, 0)], local)
+
+    return found
+
+
+def _relinked(data: Experience, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Values with links to the rows of the new order."""
+    for column, prop in enumerate(data.domain.properties):
+        if isinstance(prop.kind, Link):
+            mine = data.domain.held(values)[:, column]
+            local = values[mine, column].astype(np.int64)
+            values[mine, column] = _places(data, rows)(data.owner[mine], local)
+    return values
+
+
+def _repaired(data: Experience, lists: Ragged, rows: np.ndarray) -> Ragged:
+    owner, move = lists.owner, _places(data, rows)
+    source, target = (move(owner, lists.columns[side].astype(np.int64)) for side in ("source", "target"))
+    order = np.lexsort((target, source, owner))
+    parts = {"source": source[order].astype(np.int32), "target": target[order].astype(np.int32)}
+    return Ragged(lists.offsets, parts)
 
 
 def _order(model: TransitionModel, data: Experience, seed: int) -> Iterator[Finding]:

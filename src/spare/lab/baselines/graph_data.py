@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spare.data.columns import positions_within
 from spare.data.experience import Experience
+from spare.data.ragged import positions_within
 from spare.language.domain import Domain
 from spare.language.properties import encode
 from spare.learning.dataset import ObservedRows

@@ -193,7 +193,7 @@ class Judge:
             for side in range(2):
                 said = np.stack([one.parts[side, : len(part), kind] for one in found])
                 said = np.where(judges, said, -np.inf)
-                parts[part, side] = logsumexp(said, axis=0) - np.log(judges.sum(axis=0)) - np.log(scale).sum()
+                parts[part, side] = logsumexp(said, axis=0) - np.log(judges.sum(axis=0)) - self.rows.volume(scale, part)
             means = np.stack([one.mean[: len(part), kind] for one in found])
             spreads = np.stack([one.variance[: len(part), kind] for one in found]) * head.wider**2
             mean[part] = head.scaling.y_mean + scale * means.mean(axis=0)
@@ -205,7 +205,7 @@ class Judge:
         scaling, width = head.scaling, self.inputs(head.x.shape[1])
         x = (head.x - scaling.x_mean) / scaling.x_scale
         y = (head.y - scaling.y_mean) / scaling.y_scale
-        every = padded(x, y, head.weight, offsets_of(head.spec), self.room.every, width)
+        every = padded(x, y, head.weight, offsets_of(head.spec), self.room.every, width, self.rows.held_of(head.rows))
         units = Units(
             np.asarray(scaling.y_mean, np.float32),
             np.asarray(scaling.y_scale, np.float32),
@@ -223,7 +223,9 @@ class Judge:
         x, y = self.rows.x(shell, spec.inputs, rows), self.rows.changes(relative=spec.relative)[rows]
         image = self.rows.x(shell, spec.inputs, rows, mirror=True) if self.rows.mirror else None
         weight = self.folds.weights[self.rows.owner[rows]]
-        return Prepared(spec, rows, x, y, weight, image, self._scaling(spec, x, y, weight, image))
+        return Prepared(
+            spec, rows, x, y, weight, image, self._scaling(spec, x, self.rows.filled(y, rows), weight, image)
+        )
 
     def moved(self, y: np.ndarray) -> np.ndarray:
         """Which changes y (rows, Q) are more than noise, (rows,)."""
@@ -300,9 +302,11 @@ class Judge:
         joined = [np.concatenate(part) for part in zip(*parts, strict=True)]
         count = len(joined[0])
         mean = joined[2].mean() if count else 1.0
-        rows = padded(joined[0], joined[1], joined[2] / mean, own, self.room.rows, width)
+        mine = self.rows.held_of(np.tile(head.rows[used], len(parts)))
+        rows = padded(joined[0], joined[1], joined[2] / mean, own, self.room.rows, width, mine)
         held = np.flatnonzero(check & (head.weight > 0))[: self.room.check]
-        checked = padded(x[held], y[held], head.weight[held], own, self.room.check, width)
+        mine = self.rows.held_of(head.rows[held])
+        checked = padded(x[held], y[held], head.weight[held], own, self.room.check, width, mine)
         units, every = self.looking(head)
         wide = np.asarray(scaling.start.wide, np.float32)
         free = max(int(self.moved(head.y[used]).sum()) * len(parts), 1) if head.spec.pinned else count
@@ -318,14 +322,16 @@ class Judge:
         variance = np.ones_like(mean)
         for fold, (_, outlook) in enumerate(found):
             rows = np.flatnonzero(self.folds.held[fold][owner])
-            outcomes[:, rows] = outlook.log_outcomes[:, rows] - np.log(scale).sum()
+            volume = self.rows.volume(scale, head.rows[rows])
+            outcomes[:, rows] = outlook.log_outcomes[:, rows] - np.reshape(volume, (-1, 1))
             gate[rows], seen[rows] = outlook.gate[rows], True
             mean[rows] = head.scaling.y_mean + scale * outlook.mean[rows]
             variance[rows] = np.square(scale) * outlook.variance[rows]
         weight = np.where(seen, head.weight, 0.0)
         scores = [(weight * logsumexp(gate + one, axis=1)).sum() for one in outcomes]
         best = int(np.argmax(scores))
-        evidence = np.mean([one.log_outcomes[best, :size] for _, one in found], axis=0) - np.log(scale).sum()
+        volume = np.reshape(self.rows.volume(scale, head.rows), (-1, 1))
+        evidence = np.mean([one.log_outcomes[best, :size] for _, one in found], axis=0) - volume
         return JudgedHead(
             head.spec,
             head.rows,
@@ -377,7 +383,15 @@ class Prepared(NamedTuple):
     scaling: Scaling
 
 
-def padded(x: np.ndarray, y: np.ndarray, weight: np.ndarray, offset: np.ndarray, size: int, width: int) -> HeadRows:
+def padded(  # noqa: PLR0913 - the rows, and the shape that they are laid out in
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    offset: np.ndarray,
+    size: int,
+    width: int,
+    held: np.ndarray | None = None,
+) -> HeadRows:
     """Rows laid out in the padded shape; padding has weight 0."""
     rows = len(x)
     wide = np.zeros((size, width), np.float32)
@@ -386,4 +400,8 @@ def padded(x: np.ndarray, y: np.ndarray, weight: np.ndarray, offset: np.ndarray,
     target[:rows] = y
     weights = np.zeros(size, np.float32)
     weights[:rows] = weight
-    return HeadRows(wide, target, weights, np.broadcast_to(offset, (size, OUTCOMES)).astype(np.float32))
+    has = None
+    if held is not None:
+        has = np.ones((size, y.shape[1]), bool)
+        has[:rows] = held
+    return HeadRows(wide, target, weights, np.broadcast_to(offset, (size, OUTCOMES)).astype(np.float32), has)

@@ -166,7 +166,7 @@ def final_process(
     judged = judge.fit(shell, {0: mask}, [process.spec])[0]
     said = judge.everywhere(shell, judged)
     expected = np.zeros_like(said.mean) if process.level == "stay" else said.mean
-    rest = np.maximum(said.variance.mean(axis=0) - np.square(data.domain.resolutions), 0.0)
+    rest = np.maximum(rows.mean_held(said.variance) - np.square(data.domain.resolutions), 0.0)
     doubts = None
     if process.level == "net":
         everyone = dataclasses.replace(judged, rows=np.arange(len(rows.owner)))

@@ -77,7 +77,7 @@ def find_process(data: Experience, folds: Folds, trainer: Trainer, alpha: float,
     resolutions = data.domain.resolutions
     if not others.any():
         others = ~others
-    rest = rest_of(rows.y[others], resolutions)
+    rest = rest_of(rows.filled(rows.y, np.arange(len(rows.y)))[others], resolutions)
     judge = Judge(rows, folds, trainer, rest=rest)
     shell = Shell(len(rows.roles))
     best, level = judge.fit(shell, {0: others}, [level_spec("stay", rows)])[0], "stay"
@@ -144,7 +144,16 @@ def _supported(judge: Judge, old: JudgedHead, new: JudgedHead, alpha: float) -> 
         mean, p_value = paired_improvement(np.zeros_like(total), -total, judge.folds.judged)
         if not (mean > 0 and p_value < alpha):
             return False
-    return bool((centred[new.seen] > 0).mean() > 0.5)
+    return bool((centred[new.seen & _gaining(rows, new, centred)] > 0).mean() > 0.5)
+
+
+def _gaining(rows: ActionRows, new: JudgedHead, gain: np.ndarray) -> np.ndarray:
+    """Which rows of a head are of a type that gains at all: a process may be one type's alone."""
+    types = rows.data.types[new.rows]
+    if not rows.data.domain.types:
+        return np.ones(len(types), bool)
+    total = np.bincount(types, np.where(new.seen, gain, 0.0), minlength=len(rows.data.domain.types))
+    return total[types] > 0
 
 
 def _enough(data: Experience, judge: Judge, new: JudgedHead, stays: JudgedHead) -> bool:
@@ -191,5 +200,5 @@ def described(judge: Judge, shell: Shell, head: JudgedHead, level: str) -> Proce
     rows = judge.rows
     said = judge.everywhere(shell, head)
     expected = np.zeros_like(rows.y) if level == "stay" else said.mean
-    rest = np.maximum(said.variance.mean(axis=0) - np.square(rows.data.domain.resolutions), 0.0)
+    rest = np.maximum(rows.mean_held(said.variance) - np.square(rows.data.domain.resolutions), 0.0)
     return Process(level, head.spec, said, expected, rest)

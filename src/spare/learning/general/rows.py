@@ -143,6 +143,39 @@ class ActionRows:
         assert frame is not None
         return self.reflected.after - mirrored(start, frame.columns(self.data.domain.dynamic_names))
 
+    @functools.cached_property
+    def held(self) -> np.ndarray | None:
+        """Which of the properties that can change each row has, (R, Q); None if all have all."""
+        found = self.data.held[:, list(self.data.domain.dynamic)]
+        return None if found.all() else found
+
+    def held_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """The same of these rows."""
+        return None if self.held is None else self.held[rows]
+
+    def volume(self, scale: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
+        """Sum of log scales over the properties that each of these rows has; one number if all have all."""
+        return np.log(scale).sum() if self.held is None else self.held[rows] @ np.log(scale)
+
+    def filled(self, y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Changes of these rows for statistics: where a row lacks a property, that of another row stands in."""
+        mine = self.held_of(rows)
+        if mine is None:
+            return y
+        found = y.copy()
+        for q in range(y.shape[1]):
+            others = y[mine[:, q], q]
+            empty = np.flatnonzero(~mine[:, q])
+            found[empty, q] = others[np.arange(len(empty)) % len(others)] if len(others) else 0.0
+        return found
+
+    def mean_held(self, numbers: np.ndarray) -> np.ndarray:
+        """Means (Q,) of numbers (R, Q) over the rows that have each property."""
+        if self.held is None:
+            return numbers.mean(axis=0)
+        count = np.maximum(self.held.sum(axis=0), 1)
+        return np.where(self.held, numbers, 0.0).sum(axis=0) / count
+
     def layout(self, shell: Shell) -> RowLayout:
         """The entries that heads of a rule with this list may see."""
         return RowLayout(self.data.domain, self.action, shell, self.framed)

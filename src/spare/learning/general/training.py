@@ -45,12 +45,20 @@ WIDER = (1.0, 1.1, 1.25, 1.45, 1.75, 2.2)
 
 
 class HeadRows(NamedTuple):
-    """Rows of a head, padded and normalised: x (R, D), y (R, Q), weight (R,), offset (R, K)."""
+    """Rows of a head, padded and normalised: x (R, D), y (R, Q), weight (R,), offset (R, K).
+
+    held (R, Q): which properties each row has, or None if all have all.
+    """
 
     x: Any
     y: Any
     weight: Any
     offset: Any
+    held: Any = None
+
+    def heard(self, said: Said) -> Said:
+        """What is said of these rows, but for what they do not have."""
+        return said if self.held is None else said.hiding(self.held, self.y)
 
 
 class HeadProblem(NamedTuple):
@@ -79,7 +87,7 @@ def offsets_of(spec: HeadSpec) -> np.ndarray:
 
 def _terms(weights: HeadWeights, rows: HeadRows, units: Units, gated: Any = 1.0) -> tuple[Said, Any]:
     """What is said of rows, and the log weight of every outcome."""
-    said = say(FORM, weights, rows.x, units)
+    said = rows.heard(say(FORM, weights, rows.x, units))
     # log_gate is normalised over all of them: leave out the closed ones and normalise again.
     gate = said.log_gate + jnp.where(rows.offset <= 0.5 * CLOSED, CLOSED, 0.0)
     gate = gate - jax.nn.logsumexp(gate, axis=-1, keepdims=True)
@@ -120,7 +128,7 @@ def _trained(schedule: Schedule, weights: HeadWeights, problem: HeadProblem, bat
 
     def objective(weights: HeadWeights, index: Any) -> Any:
         real = (index >= 0) * 1.0
-        part = HeadRows(*(one[jnp.maximum(index, 0)] for one in rows))
+        part = jax.tree.map(lambda one: one[jnp.maximum(index, 0)], rows)
         real = real * part.weight
         return (real * surrogate(weights, part, problem, schedule.beta)).sum() / jnp.maximum(real.sum(), 1e-9)
 
@@ -159,7 +167,7 @@ def _looked(weights: HeadWeights, rows: HeadRows, units: Units) -> Outlook:
     said, gate = _terms(weights, rows, units)
 
     def wider(factor: Any) -> Any:
-        return say(FORM, weights, rows.x, units, factor).log_outcomes(rows.y)
+        return rows.heard(say(FORM, weights, rows.x, units, factor)).log_outcomes(rows.y)
 
     parts = jnp.stack(said.log_parts(rows.y))
     return Outlook(jax.lax.map(wider, jnp.asarray(WIDER)), gate, said.mean, said.variance, parts)
