@@ -244,6 +244,9 @@ def test_what_is_wrong_with_a_state_is_said_when_it_comes() -> None:
         plan(to_goal(actions=Actions("move", MOVE, {"thing": lambda o: o.weight > 99})), state(), seed=0)
     with pytest.raises(spare.DefinitionError, match=r"cost: it is not a number \(NaN\)"):
         plan(to_goal(cost=lambda s: jnp.sqrt(-1.0 - s["a"].x ** 2)), state(), PLANNERS[0], seed=0)
+    far = spare.State(("a",), np.array([[1e7 + 0.1, 0.0, 0.0, 1.0]]))
+    with pytest.raises(spare.DataError, match="32-bit numbers, in which plans are made, lose digits"):
+        plan(to_goal(), far, seed=0)
     with pytest.raises(spare.DefinitionError, match="probability is above 0"):
         Constraint(lambda s: True, probability=0)
     with pytest.raises(spare.DefinitionError, match="16 elites of 8"):
