@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.arguments import check_whole, described, is_finite, is_real
+from spare.data.precision import Numbers, needs_double
 from spare.data.state import ObjectId, State
 from spare.errors import DataError, DefinitionError
 from spare.language.traces import digest_of
@@ -159,6 +160,12 @@ class Problem:
         """This problem in a state, as arrays; an error says which object it names that is not there."""
         domain = self.model.domain
         start = padded(domain, state)
+        given = np.zeros((1, domain.parameters))
+        if needs_double(domain, Numbers(state.values, state.values, given, np.zeros(1, int))):
+            raise DataError(
+                "state: 32-bit numbers, in which plans are made, lose digits of it that matter; count its properties "
+                "from nearer origins, and learn again"
+            )
         for name, formula in self.formulas.items():
             for one in formula.ids:
                 if one not in state.ids:
