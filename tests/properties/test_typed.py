@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 import spare
@@ -19,6 +20,7 @@ from tests.strategies import choices, examples
 from tests.typed import typed_domain, typed_experience
 
 COUNT = 7
+pytestmark = pytest.mark.slow
 
 
 def differing(one: spare.Experience, other: spare.Experience) -> list[str]:
@@ -27,7 +29,7 @@ def differing(one: spare.Experience, other: spare.Experience) -> list[str]:
     return [name for name in names if not same(getattr(one, name), getattr(other, name))]
 
 
-@examples(20)
+@examples(6)
 @given(choices)
 def test_files_give_the_same_bits(rnd: random.Random) -> None:
     domain = typed_domain(rnd)
@@ -38,7 +40,7 @@ def test_files_give_the_same_bits(rnd: random.Random) -> None:
         assert differing(spare.concatenate(spare.Experience.stream(file.name, domain)), data) == []
 
 
-@examples(20)
+@examples(6)
 @given(choices)
 def test_tables_give_the_same_bits(rnd: random.Random) -> None:
     domain = typed_domain(rnd)
@@ -51,7 +53,7 @@ def test_tables_give_the_same_bits(rnd: random.Random) -> None:
     assert {*differing(found, data)} <= {"calls", "metadata"}  # a table has neither
 
 
-@examples(20)
+@examples(6)
 @given(choices)
 def test_parts_put_together_are_the_whole(rnd: random.Random) -> None:
     domain = typed_domain(rnd)
@@ -85,7 +87,7 @@ def stored(data: spare.Experience, i: int, name: str) -> set[tuple[int, int]]:
     return {(row, int(links[row])) for row in range(len(state)) if has[row] and links[row] >= 0}
 
 
-@examples(8)
+@examples(3)
 @given(choices)
 def test_references_that_come_with_what_is_stored(rnd: random.Random) -> None:
     domain = typed_domain(rnd)

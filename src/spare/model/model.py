@@ -112,7 +112,8 @@ class SceneDistribution(eqx.Module):
 
     def log_values(self, after: Float[Array, "N Q"]) -> Float[Array, "N Q"]:
         """log density of each value alone; sums to `log_prob` if one rule fires that has no copula."""
-        return mix_rules(self.fires, jnp.stack([*(r.log_values(after) for r in self.rules), self._stays(after)]))
+        found = mix_rules(self.fires, jnp.stack([*(r.log_values(after) for r in self.rules), self._stays(after)]))
+        return self._those(found, 0.0)
 
     def moments(self) -> tuple[Float[Array, "N Q"], Float[Array, "N Q"]]:
         """Mean and variance of each changeable value."""
