@@ -75,8 +75,9 @@ def fit(  # noqa: PLR0913 - the facade: everything after the data is a keyword w
 
     `preset` is `default`, `paper` or a `Preset`. `rules` is how many ways in which each action can work are expected:
     the default tells up to three apart as outcomes of one rule, as many as held-out likelihood supports (`"auto"` and 1
-    mean the same there); more, or a `Mixing`, which says how, are rules of the paper's kind, by EM. Further keywords override the preset's search
-    settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`. Transitions of weight 0 are left out.
+    mean the same there); more, or a `Mixing`, which says how, are rules of the paper's kind, by EM. Further keywords
+    override the preset's search settings, such as `max_references=4`, `delta="interleaved"`, `stop="paper"`.
+    Transitions of weight 0 are left out.
     """
     check_threads()
     seed = check_seed(seed)

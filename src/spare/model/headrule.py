@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -134,11 +134,24 @@ def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, 
     return jnp.stack(found)
 
 
-def _check_inputs(layout: RowLayout, spec: HeadSpec) -> None:
-    """Whether a head of this list can have these inputs."""
+def _check_inputs(layout: RowLayout, spec: HeadSpec, earlier: Sequence[HeadSpec]) -> None:
+    """Whether a head of this list can have these inputs, after these heads."""
     for entry in layout.chosen(spec.inputs):
-        if entry.about == "previous" and (entry.slot != spec.slot or spec.outcomes > 1):
+        if entry.about != "previous":
+            continue
+        if entry.slot != spec.slot or spec.outcomes > 1:
             raise DefinitionError(f"input {entry.name!r} is for a head of that slot, with one outcome")
+        start = layout.shell.pointers[entry.slot - layout.shell.roles].arguments[0]
+        first = [one.outcomes for one in earlier if one.slot == start]
+        if first[:1] != [1]:
+            raise DefinitionError(
+                f"input {entry.name!r} needs an earlier head, with one outcome, of what the closure starts from"
+            )
+
+
+def _mean_change(said: Said) -> Any:
+    """(N, Q): the mean over members of what a head with one outcome expects of every object."""
+    return said.mean[:, :, -1].mean(axis=0)
 
 
 class HeadRule(eqx.Module):
@@ -176,10 +189,11 @@ class HeadRule(eqx.Module):
         for head in (*self.heads, process):
             if head.y_mean.shape != (quantities,) or head.members != process.members:
                 raise DefinitionError(f"a head of this rule has {process.members} members and {quantities} properties")
-        for head in self.heads:
-            if head.spec.slot >= spec.shell.slots:
-                raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
-            _check_inputs(self.layout, head.spec)
+        specs = [head.spec for head in self.heads]
+        for k, one in enumerate(specs):
+            if one.slot >= spec.shell.slots:
+                raise DefinitionError(f"a head predicts slot {one.slot}; the rule has {spec.shell.slots}")
+            _check_inputs(self.layout, one, specs[:k])
         for name in process.spec.inputs:
             if self.world.entries.get(name) is None or self.world.entries[name].about not in ("own", "around"):
                 raise DefinitionError(f"a process sees an object and what it points at alone, not {name!r}")
@@ -299,7 +313,7 @@ class HeadRule(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         process = self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions)
         expected = process.moments(process.log_gate)[0].mean(axis=0)
-        said, slots = self._said(seen, slots, binding.outputs, resolutions)
+        said, slots = self._said(seen, slots, resolutions)
         log_gate = None
         if self.gate is not None:
             log_gate = self.gate(self.layout.common(self.gate.inputs, seen, slots))
@@ -329,23 +343,23 @@ class HeadRule(eqx.Module):
             stays=self.process.spec.free == 0,
         )
 
-    def _said(
-        self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any
-    ) -> tuple[tuple[Said, ...], SceneSlots]:
+    def _said(self, seen: Observed, slots: SceneSlots, resolutions: Any) -> tuple[tuple[Said, ...], SceneSlots]:
         """What every head says of every object, and the slots with what is expected one step before, where it is."""
         found: list[Said] = []
-        moved = jnp.zeros((outputs.shape[-1], len(self.domain.dynamic)), seen.values.dtype)
-        for head, mine in zip(self.heads, outputs, strict=True):
+        expected: dict[int, Any] = {}
+        for head in self.heads:
+            slot = head.spec.slot
             if any(self.layout.entries[name].about == "previous" for name in head.spec.inputs):
-                slots = self._stepwise(head, seen, slots, moved, resolutions)
+                start = self.gamma.pointers[slot - self.gamma.roles].arguments[0]
+                slots = self._stepwise(head, seen, slots, expected[start], resolutions)
             found.append(head(self.layout.x(head.spec.inputs, seen, slots), resolutions))
-            moved = jnp.where(mine[:, None], found[-1].mean[:, :, -1].mean(axis=0), moved)
+            expected.setdefault(slot, _mean_change(found[-1]))
         return tuple(found), slots
 
-    def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, moved: Any, resolutions: Any) -> SceneSlots:
+    def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, first: Any, resolutions: Any) -> SceneSlots:
         """The slots with the change expected of those one step before each member of the head's slot.
 
-        moved (N, Q): what earlier heads expect; the first step follows the slot that the closure starts from.
+        first (N, Q): what the head of the slot that the closure starts from expects; the first step follows it.
         """
         slot = head.spec.slot
         depth = slots.depth(slot)
@@ -361,10 +375,10 @@ class HeadRule(eqx.Module):
             here = (depth == k)[:, None]
             before = jnp.where(here, mean, before)
             said = head(self.layout.x(head.spec.inputs, seen, with_previous(before)), resolutions)
-            return k + 1, jnp.where(here, said.mean[:, :, -1].mean(axis=0), moved), before
+            return k + 1, jnp.where(here, _mean_change(said).astype(moved.dtype), moved), before
 
-        first = (jnp.ones((), depth.dtype), moved, jnp.zeros_like(moved))
-        return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, first)[2])
+        carry = (jnp.ones((), depth.dtype), first, jnp.zeros_like(first))
+        return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, carry)[2])
 
     @property
     def outcome_of(self) -> int | None:
