@@ -6,8 +6,8 @@ nothing about longer chains. Where the change of a link depends on that of the l
 1. A head sees the observed change of those one step before (`previous(b1).x`) instead of the depth; what else it does
    not need is left out.
 2. What it expects, step by step from the objects that the closure starts from, takes the place of what was observed,
-   and it is trained again: in use nobody has observed anything yet.
-3. It is kept if it is better by the paired test, or no worse and simpler.
+   and it is trained again, without what it then does not need: in use nobody has observed anything yet.
+3. It is kept if it is better by the paired test, or no worse with no more inputs: it holds for longer chains.
 """
 
 from __future__ import annotations
@@ -54,14 +54,17 @@ def _follows(search: InputSearch, head: JudgedHead, first: JudgedHead, closure: 
     if not {*previous} & {*told.spec.inputs}:
         return None
     rows.previous[closure] = expected_before(judge, shell, told, first)
-    trial = search.fit(told.spec)
+    # What was observed of the step before had its noise, which other inputs averaged out: they may not be needed now.
+    trial = search.drop(search.fit(told.spec))
+    if not {*previous} & {*trial.spec.inputs}:
+        return None
     mean, p_value = search.better(head, trial)
     if mean > 0 and p_value < search.alpha:
         return trial
     judged = max(float((search.judge.folds.judged > 0)[rows.owner[head.rows]].sum()), 1.0)
     cost = -mean * float(search.judge.folds.judged.sum()) / judged / rows.y.shape[1]
-    simpler = len(trial.spec.inputs) < len(head.spec.inputs)
-    return trial if simpler and cost < AS_GOOD and search.no_worse(head, trial) else None
+    as_simple = len(trial.spec.inputs) <= len(head.spec.inputs)
+    return trial if as_simple and cost < AS_GOOD and search.no_worse(head, trial) else None
 
 
 def before(rows: ActionRows, shell: Shell, slot: int, change: np.ndarray) -> np.ndarray:
