@@ -30,10 +30,10 @@ from spare.learning.presets import Heads, Schedule, find_preset
 from spare.model.headrule import HeadRule
 from spare.model.model import Model
 from spare.testing import check_domain, check_model
+from tests import oracle_heads as heads
 from tests.faults import far
 from tests.faults.helpers import one_sentence, refuses, run, sealed
 from tests.learning.helpers import quick
-from tests.model import test_heads as heads
 from tests.rules import fresh_predictor, make_rule
 
 NEAR, FAR = far.generate(220, 0)

@@ -9,10 +9,14 @@ import jax
 import numpy as np
 
 import spare
+from spare.lab.worlds import chain
 from spare.lab.worlds import queue as toy
 from spare.model.copula import OneFactorCopula
+from spare.model.headrule import Gate, HeadRule, HeadRuleSpec
+from spare.model.heads import HeadSpec
 from spare.model.noise import DefaultNoise
 from tests.fuzz.mutations import parquet_variants
+from tests.oracle_heads import head, network
 from tests.rules import fresh_predictor
 from tests.typed import typed_domain, typed_experience
 
@@ -41,12 +45,28 @@ def modern() -> spare.Model:
     return spare.Model(toy.domain, [spare.Rule(toy.domain, spec, predictor, noise, copula)], np.ones(2), {"seed": 3})
 
 
+def headed() -> spare.Model:
+    """A rule with heads: a chain that is followed step by step, and three free outcomes of the whole rule."""
+    rng = np.random.default_rng(0)
+    pointers = (spare.Pointer("behind*", (0,)), spare.Pointer("ahead", (0,)), spare.Pointer("nearest", (0,)))
+    heads = (
+        head(rng, HeadSpec(0, ("d",))),
+        head(rng, HeadSpec(1, ("previous(b1).x", "own.mass"))),
+        head(rng, HeadSpec(2, ("d", "count(b1)"), 3, False, "rule"), (0.5, 0.2)),
+        head(rng, HeadSpec(3, (), 3, False, "rule"), (0.5, 0.2)),
+    )
+    gate = Gate(("d",), network(rng, 1, 3), np.zeros(1, np.float32), np.ones(1, np.float32))
+    spec = HeadRuleSpec("pull", spare.Shell(1, pointers), (), True)
+    rule = HeadRule(chain.domain, spec, heads, head(rng, HeadSpec(0, (), 1, True)), gate, 0.2)
+    return spare.Model(chain.domain, [rule], np.ones(2), {"seed": 3})
+
+
 def models(folder: pathlib.Path) -> list[bytes]:
-    """Two models with rules, two without (one of a world with types), and the true one of the queue world."""
+    """Three models with rules, two without (one of a world with types), and the true one of the queue world."""
     found = []
     typed_world = typed().resolved()[0].domain
     nothing = spare.Model(typed_world, [], np.ones(len(typed_world.dynamic)))
-    for one in (model(), modern(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model(), nothing):
+    for one in (model(), modern(), headed(), spare.Model(toy.domain, [], np.ones(2)), toy.true_model(), nothing):
         one.save(folder / "good.spare")
         found.append((folder / "good.spare").read_bytes())
     return found

@@ -2,247 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import spare
-from spare.language.references import EVERYONE, Pointer, Shell
-from spare.model.headrule import Gate, HeadRule, HeadRuleSpec
-from spare.model.heads import LARGEST_TAIL, Head, HeadSpec
+from spare.model.headrule import HeadRule
+from spare.model.heads import HeadSpec
 from spare.model.model import Model
-from spare.model.predictors import Network
 from spare.testing import check_model
-from tests.oracle_density import log_correlated, log_normal, log_sum_exp
-
-MEMBERS = 2
-RESOLUTIONS = (0.01, 0.02)
-near = spare.Reference.closest("near", lambda o, p: jnp.hypot(o.x - p.x, o.y - p.y))
-behind = spare.Reference.closest("behind", lambda o, p: jnp.where(o.x < p.x, p.x - o.x, jnp.inf))
-domain = spare.Domain(
-    "heads",
-    properties=[
-        spare.Property("x", resolution=RESOLUTIONS[0]),
-        spare.Property("y", resolution=RESOLUTIONS[1]),
-        spare.Property("w", static=True),
-    ],
-    references=[near, behind, behind.closure("behind*")],
-    actions=[spare.Action("poke", ("target",), ("d",))],
-)
+from tests.oracle_heads import RULES, domain, head, make_chain, make_data, make_rule, opinion
 
 
-def network(rng: np.random.Generator, inputs: int, outputs: int, size: float = 0.3) -> Network:
-    fans = (inputs, 4, 4, 4, outputs)
-    weights = tuple(jnp.asarray(rng.normal(0, size, (MEMBERS, a, b)), jnp.float32) for a, b in itertools.pairwise(fans))
-    biases = tuple(jnp.asarray(rng.normal(0, size, (MEMBERS, b)), jnp.float32) for b in fans[1:])
-    return Network(weights, biases, "silu", True)
-
-
-def head(rng: np.random.Generator, spec: HeadSpec, loading: Any = (0.0, 0.0)) -> Head:
-    """A head with drawn numbers."""
-    inputs, outputs = len(spec.inputs), spec.outputs(2)
-    drawn = {
-        "stay": rng.normal(-4, 0.3, (MEMBERS, 2)),
-        "tail": rng.normal(0, 0.5, (MEMBERS, 5)),
-        "x_mean": rng.normal(0, 0.3, inputs),
-        "x_scale": rng.uniform(0.5, 2, inputs),
-        "y_mean": rng.normal(0, 0.1, 2),
-        "y_scale": rng.uniform(0.1, 0.4, 2),
-        "wider": rng.uniform(1, 1.3, 2),
-        "loading": np.array(loading),
-    }
-    net = network(rng, inputs, outputs) if spec.free else None
-    linear = jnp.asarray(rng.normal(0, 0.3, (MEMBERS, inputs, outputs)), jnp.float32) if spec.free else None
-    return Head(spec, net, linear, *(jnp.asarray(part, jnp.float32) for part in drawn.values()))
-
-
-def make_rule(seed: int, *, apart: float = 0.3) -> HeadRule:
-    """target and near(target) share two outcomes and a factor, behind* has three of its own; the rest drifts."""
-    rng = np.random.default_rng(seed)
-    shell = Shell(1, (Pointer("near", (0,)), Pointer("behind*", (0,)), Pointer(EVERYONE, ())))
-    heads = (
-        head(rng, HeadSpec(0, ("d", "target.x", "present(b2)"), 2, True, "rule"), (0.8, 0.3)),
-        head(rng, HeadSpec(1, ("d", "own.x", "own-target.y", "count(b2)"), 2, True, "rule"), (0.6, -0.5)),
-        head(rng, HeadSpec(2, ("d", "own.w", "depth(b2)", "mean(b1).x"), 3, True, "object", relative=False)),
-    )
-    gate = Gate(("d", "count(b2)"), network(rng, 2, 2, 0.6), jnp.zeros(2), jnp.ones(2))
-    return HeadRule(domain, HeadRuleSpec("poke", shell), heads, head(rng, HeadSpec(0)), gate, apart)
-
-
-def make_data(seed: int, transitions: int, objects: tuple[int, int] = (3, 6)) -> spare.Experience:
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(objects[0], objects[1] + 1, transitions)
-    values = rng.normal(0, 0.7, (counts.sum(), 3))
-    after = values.copy()
-    after[:, :2] += rng.normal(0, 0.1, (len(values), 2))
-    return spare.Experience.from_arrays(
-        domain,
-        values=values,
-        next_values=after,
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
-        action=np.zeros(transitions, int),
-        objects=rng.integers(0, counts)[:, None],
-        parameters=rng.uniform(0.2, 1, (transitions, 1)),
-    )
-
-
-# -- the second opinion ---------------------------------------------------------------------------------------------
-
-
-def run(net: Network, m: int, x: list[float]) -> list[float]:
-    """Pairs of layers, as `Network` describes them, in plain Python."""
-    weights = [np.asarray(w)[m].tolist() for w in net.weights]
-    biases = [np.asarray(b)[m].tolist() for b in net.biases]
-
-    def layer(k: int, inside: list[float]) -> list[float]:
-        columns = [*zip(*weights[k], strict=True)] or [()] * len(biases[k])
-        pairs = zip(biases[k], columns, strict=True)
-        return [b + sum(i * w for i, w in zip(inside, column, strict=True)) for b, column in pairs]
-
-    here = x
-    for k in range(0, len(weights), 2):
-        hidden = [v / (1 + math.exp(-v)) for v in layer(k, here)]
-        answer = layer(k + 1, hidden)
-        here = [a + b for a, b in zip(here, answer, strict=True)] if 0 < k < len(weights) - 2 else answer
-    return here
-
-
-def softmax(raw: list[float]) -> list[float]:
-    top = log_sum_exp(raw)
-    return [one - top for one in raw]
-
-
-def outcomes(one: Head, m: int, x: list[float]) -> tuple[list[float], list[Any], list[Any], list[Any], float]:
-    """(log gate, means, variances, wide variances of each outcome, share of the wide part) for one object."""
-    spec = one.spec
-    normal = [(v - a) / b for v, a, b in zip(x, one.x_mean.tolist(), one.x_scale.tolist(), strict=True)]
-    scale, centre, wider = one.y_scale.tolist(), one.y_mean.tolist(), one.wider.tolist()
-    tail = np.asarray(one.tail)[m].tolist()
-    share = LARGEST_TAIL / (1 + math.exp(-tail[0]))
-    grown = [1 + math.log1p(math.exp(v)) for v in tail[1:3]]
-    added = [math.exp(v) for v in tail[3:5]]
-    means, raws, gate = [], [], [0.0] * spec.outcomes
-    if spec.pinned:
-        means.append([0.0, 0.0])
-        raws.append([math.exp(v) for v in np.asarray(one.stay)[m].tolist()])
-    if spec.free:
-        assert one.net is not None
-        assert one.linear is not None
-        linear = np.asarray(one.linear)[m].tolist()
-        answer = [
-            a + sum(v * row[k] for v, row in zip(normal, linear, strict=True))
-            for k, a in enumerate(run(one.net, m, normal))
-        ]
-        gates = spec.outcomes if spec.outcomes > 1 and spec.scope == "object" else 0
-        gate = softmax(answer[:gates]) if gates else gate
-        rest = answer[gates:]
-        for k in range(spec.free):
-            means.append([centre[q] + scale[q] * rest[2 * k + q] for q in range(2)])
-            raw = [rest[2 * spec.free + 2 * k + q] for q in range(2)]
-            raws.append([math.exp(-18) + 1 / (math.exp(-8) + math.exp(-v)) for v in raw])
-    variances = [[(scale[q] * wider[q]) ** 2 * raw[q] + RESOLUTIONS[q] ** 2 for q in range(2)] for raw in raws]
-    wide = [[grown[q] ** 2 * v[q] + (scale[q] * added[q]) ** 2 for q in range(2)] for v in variances]
-    return gate, means, variances, wide, share
-
-
-def by_row(y: list[float], said: tuple[Any, ...]) -> tuple[list[float], list[float]]:
-    """log p_k(y), and log density of the narrow part alone, of every outcome."""
-    _, means, variances, wide, share = said
-    narrow = [sum(log_normal(y[q], m[q], v[q]) for q in range(2)) for m, v in zip(means, variances, strict=True)]
-    far = [sum(log_normal(y[q], m[q], v[q]) for q in range(2)) for m, v in zip(means, wide, strict=True)]
-    both = [log_sum_exp([math.log(1 - share) + n, math.log(share) + f]) for n, f in zip(narrow, far, strict=True)]
-    return both, narrow
-
-
-def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.ndarray, list[float]]:
-    """(log p(s' | s, a), log p of every value alone, posterior of the rule's outcomes), by loops."""
-    rows = range(int(data.offsets[i]), int(data.offsets[i + 1]))
-    objects = [data.values[r].astype(float).tolist() for r in rows]
-    afters = [data.next_values[r].astype(float).tolist() for r in rows]
-    target, d = int(data.objects[i, 0]), float(data.parameters[i, 0])
-    others = [o for o in range(len(objects)) if o != target]
-    far = {o: math.hypot(objects[o][0] - objects[target][0], objects[o][1] - objects[target][1]) for o in others}
-    nearest = {min(others, key=far.__getitem__)}
-    line = sorted((o for o in others if objects[o][0] < objects[target][0]), key=lambda o: -objects[o][0])
-    depth = {o: k + 1 for k, o in enumerate(line)}
-    holder = dict.fromkeys(line, 2) | dict.fromkeys(nearest, 1) | {target: 0}
-    centre = sum(objects[o][0] for o in nearest)
-
-    def inputs(k: int, o: int) -> list[float]:
-        own, count = objects[o], float(len(line))
-        return [
-            [d, objects[target][0], 1.0 if line else 0.0],
-            [d, own[0], own[1] - objects[target][1], count],
-            [d, own[2], 1.0 / (1.0 + depth.get(o, 0)), centre],
-        ][k]
-
-    drift = [np.mean([outcomes(rule.process, m, [])[1][0][q] for m in range(MEMBERS)]) for q in range(2)]
-    totals, joint, alone = [], [], np.zeros((MEMBERS, len(objects), 2))
-    for m in range(MEMBERS):
-        assert rule.gate is not None
-        gate = softmax(run(rule.gate.net, m, [d, float(len(line))]))
-        total, apart, close = 0.0, [0.0, 0.0], [0.0, 0.0]
-        scores: list[list[list[float]]] = [[[], []], [[], []]]
-        loads: list[list[list[float]]] = [[[], []], [[], []]]
-        for o in range(len(objects)):
-            change = [afters[o][q] - objects[o][q] for q in range(2)]
-            k = holder.get(o)
-            said = outcomes(rule.process if k is None else rule.heads[k], m, [] if k is None else inputs(k, o))
-            if k in (0, 1):
-                change = [change[q] - drift[q] for q in range(2)]
-            both, narrow = by_row(change, said)
-            weights = said[0] if k not in (0, 1) else gate
-            tail = said[4] * (float(rule.apart) if k in (0, 1) else 1.0)
-            for q in range(2):
-                terms = [
-                    w
-                    + log_sum_exp(
-                        [
-                            math.log(1 - tail) + log_normal(change[q], said[1][z][q], said[2][z][q]),
-                            math.log(tail) + log_normal(change[q], said[1][z][q], said[3][z][q]),
-                        ]
-                    )
-                    for z, w in enumerate(weights)
-                ]
-                alone[m, o, q] = log_sum_exp(terms)
-            if k not in (0, 1):
-                total += log_sum_exp([w + b for w, b in zip(weights, both, strict=True)])
-                continue
-            for z in range(2):
-                apart[z] += both[z]
-                close[z] += narrow[z]
-                for q in range(2):
-                    v = said[2][z][q]
-                    scores[z][q].append((change[q] - said[1][z][q]) / math.sqrt(v))
-                    part = math.sqrt(max(0.0, 1 - RESOLUTIONS[q] ** 2 / v))
-                    loads[z][q].append(0.0 if z == 0 else float(rule.heads[k].loading[q]) * part)
-        share = float(rule.apart)
-        ends = []
-        for z in range(2):
-            factor = sum(log_correlated(scores[z][q], loads[z][q]) for q in range(2))
-            factor -= sum(log_normal(one, 0.0, 1.0) for q in range(2) for one in scores[z][q])
-            ends.append(gate[z] + log_sum_exp([math.log(1 - share) + close[z] + factor, math.log(share) + apart[z]]))
-        totals.append(total + log_sum_exp(ends))
-        joint.append([total + end for end in ends])
-    mean = log_sum_exp(totals) - math.log(MEMBERS)
-    single = np.array(
-        [[log_sum_exp(list(alone[:, o, q])) - math.log(MEMBERS) for q in range(2)] for o in range(len(objects))]
-    )
-    shares = [math.exp(log_sum_exp([one[z] for one in joint]) - log_sum_exp(totals)) for z in range(2)]
-    return mean, single, shares
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_densities_are_those_of_the_formulas(seed):
-    model, data = Model(domain, [make_rule(seed)], np.zeros(2)), make_data(seed, 12)
+@pytest.mark.parametrize(("kind", "seed"), [("rule", 0), ("rule", 1), ("chain", 0), ("chain", 1)])
+def test_densities_are_those_of_the_formulas(kind, seed):
+    rule = RULES[kind](seed)
+    model, data = Model(domain, [rule], np.zeros(2)), make_data(seed, 12)
     whole, single = model.log_prob(data), model.log_prob_values(data)
     shares = model.responsibilities(data)
     for i in range(len(data)):
-        total, values, posterior = opinion(make_rule(seed), data, i)
+        total, values, posterior = opinion(rule, data, i)
         np.testing.assert_allclose(shares[i], posterior, atol=2e-3)
         np.testing.assert_allclose(whole[i], total, rtol=2e-4, atol=2e-3)
         np.testing.assert_allclose(single[data.offsets[i] : data.offsets[i + 1]], values, rtol=2e-4, atol=2e-3)
@@ -257,8 +38,9 @@ def test_draws_have_the_moments_and_the_density():
     np.testing.assert_allclose(draws.std(axis=0), std[:, :2], rtol=0.25)
 
 
-def test_a_model_of_heads_keeps_the_contract_and_its_bits(tmp_path):
-    model, data = Model(domain, [make_rule(5)], np.zeros(2)), make_data(5, 30)
+@pytest.mark.parametrize("kind", RULES)
+def test_a_model_of_heads_keeps_the_contract_and_its_bits(kind, tmp_path):
+    model, data = Model(domain, [RULES[kind](5)], np.zeros(2)), make_data(5, 30)
     check_model(model, data).require()
     model.save(tmp_path / "m.spare")
     again = spare.load(tmp_path / "m.spare", domain)
@@ -266,6 +48,9 @@ def test_a_model_of_heads_keeps_the_contract_and_its_bits(tmp_path):
     np.testing.assert_array_equal(again.log_prob(data), model.log_prob(data))
     assert "each of b2" in str(again)
     assert "one outcome for all of them" in str(again)
+    told = " ".join(str(again).split())
+    assert ("expected change of y of the one before" in told) == (kind == "chain")
+    assert ("3 outcomes (3 ways to change)" in told) == (kind == "chain")
 
 
 def test_what_does_not_fit_is_refused():
@@ -276,3 +61,32 @@ def test_what_does_not_fit_is_refused():
         HeadRule(domain, rule.spec, (), head(np.random.default_rng(0), HeadSpec(0, ("d",))))
     with pytest.raises(spare.DefinitionError, match="1 to 4 outcomes"):
         HeadSpec(0, outcomes=5)
+
+
+def test_only_a_chain_whose_first_step_is_known_can_be_followed():
+    """`previous` is for the closure's own head, with one outcome, after that of what it starts from."""
+    rule = make_chain(0)
+    target, first, follows, other = rule.heads
+    cases = [
+        ((target, follows), "earlier head"),
+        ((follows, first), "earlier head"),
+        ((dataclasses.replace(first, spec=dataclasses.replace(first.spec, slot=0)), follows), "earlier head"),
+        ((head(np.random.default_rng(0), HeadSpec(1, (), 2)), follows), "earlier head"),
+        ((first, head(np.random.default_rng(0), HeadSpec(3, ("previous(b2).x",)))), "of that slot"),
+        ((first, head(np.random.default_rng(0), HeadSpec(2, ("previous(b2).x",), 2))), "with one outcome"),
+        ((first, head(np.random.default_rng(0), HeadSpec(2, ("previous(b1).x",)))), r"previous\(b1\).x"),
+    ]
+    for heads, said in cases:
+        with pytest.raises(spare.DefinitionError, match=said):
+            HeadRule(domain, rule.spec, heads, rule.process, rule.gate)
+    assert HeadRule(domain, rule.spec, (first, follows, other), rule.process, rule.gate).heads[1] is follows
+
+
+def test_what_a_chain_sees_of_the_step_before_is_known_as_a_range():
+    """Its ranges have `previous`; two heads of one slot may both see it."""
+    rule = make_chain(0)
+    names = [gauge.name for gauge in rule.gauges]
+    assert names.count("previous(touching*(near(target))).x") == 1
+    twice = HeadRule(domain, rule.spec, (*rule.heads[1:3], rule.heads[2]), rule.process)
+    model, data = Model(domain, [twice], np.zeros(2)), make_data(0, 3)
+    assert np.isfinite(model.log_prob(data)).all()

@@ -20,7 +20,7 @@ from spare.model.headrule import HeadRule
 from spare.model.heads import Head, HeadSpec, matching
 from spare.model.model import Model
 from tests.browser import NEEDED, show
-from tests.model.test_heads import MEMBERS, domain, head, make_data, make_rule, outcomes, run, softmax
+from tests.oracle_heads import MEMBERS, domain, head, make_data, make_rule, outcomes, run, softmax
 
 
 def test_outcomes_of_the_acted_object_are_those_of_the_formulas():

@@ -18,7 +18,7 @@ transition: one member speaks for all of a draw. Densities of single values are 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -138,11 +138,24 @@ def follow_depths(domain: Domain, scene: Scene, spec: HeadRuleSpec, masks: Any, 
     return jnp.stack(found)
 
 
-def _check_inputs(layout: RowLayout, spec: HeadSpec) -> None:
-    """Whether a head of this list can have these inputs."""
+def _check_inputs(layout: RowLayout, spec: HeadSpec, earlier: Sequence[HeadSpec]) -> None:
+    """Whether a head of this list can have these inputs, after these heads."""
     for entry in layout.chosen(spec.inputs):
-        if entry.about == "previous" and (entry.slot != spec.slot or spec.outcomes > 1):
+        if entry.about != "previous":
+            continue
+        if entry.slot != spec.slot or spec.outcomes > 1:
             raise DefinitionError(f"input {entry.name!r} is for a head of that slot, with one outcome")
+        start = layout.shell.pointers[entry.slot - layout.shell.roles].arguments[0]
+        first = [one.outcomes for one in earlier if one.slot == start]
+        if first[:1] != [1]:
+            raise DefinitionError(
+                f"input {entry.name!r} needs an earlier head, with one outcome, of what the closure starts from"
+            )
+
+
+def _mean_change(said: Said) -> Any:
+    """(N, Q): the mean over members of what a head with one outcome expects of every object."""
+    return said.mean[:, :, -1].mean(axis=0)
 
 
 class HeadRule(eqx.Module):
@@ -180,10 +193,11 @@ class HeadRule(eqx.Module):
         for head in (*self.heads, process):
             if head.y_mean.shape != (quantities,) or head.members != process.members:
                 raise DefinitionError(f"a head of this rule has {process.members} members and {quantities} properties")
-        for head in self.heads:
-            if head.spec.slot >= spec.shell.slots:
-                raise DefinitionError(f"a head predicts slot {head.spec.slot}; the rule has {spec.shell.slots}")
-            _check_inputs(self.layout, head.spec)
+        specs = [head.spec for head in self.heads]
+        for k, one in enumerate(specs):
+            if one.slot >= spec.shell.slots:
+                raise DefinitionError(f"a head predicts slot {one.slot}; the rule has {spec.shell.slots}")
+            _check_inputs(self.layout, one, specs[:k])
         for name in process.spec.inputs:
             if self.world.entries.get(name) is None or self.world.entries[name].about not in ("own", "around"):
                 raise DefinitionError(f"a process sees an object and what it points at alone, not {name!r}")
@@ -306,7 +320,7 @@ class HeadRule(eqx.Module):
         values = scene.values[:, np.array(self.domain.dynamic)]
         process = self._heard(scene, self.process(self.world.x(self.process.spec.inputs, plain, slots), resolutions))
         expected = process.moments(process.log_gate)[0].mean(axis=0)
-        slots = self._with_previous(seen, slots, binding.outputs, resolutions)
+        slots = self._with_previous(seen, slots, resolutions)
         heads, gate, orders = self.heads, self.gate, self.orders()
         if member is not None:
             process, orders = take_member((process, orders), member)
@@ -346,23 +360,24 @@ class HeadRule(eqx.Module):
             held=self.domain.held_dynamic(scene.values),
         )
 
-    def _with_previous(self, seen: Observed, slots: SceneSlots, outputs: Any, resolutions: Any) -> SceneSlots:
+    def _with_previous(self, seen: Observed, slots: SceneSlots, resolutions: Any) -> SceneSlots:
         """The slots with what all members together expect one step before, where some head looks at that."""
-        entries = self.layout.entries
+        entries, expected = self.layout.entries, {}
         last = [k for k, one in enumerate(self.heads) if any(entries[n].about == "previous" for n in one.spec.inputs)]
-        moved = jnp.zeros((outputs.shape[-1], len(self.domain.dynamic)), seen.values.dtype)
         for k, head in enumerate(self.heads[: max(last, default=-1) + 1]):
+            slot = head.spec.slot
             if k in last:
-                slots = self._stepwise(head, seen, slots, moved, resolutions)
+                start = self.gamma.pointers[slot - self.gamma.roles].arguments[0]
+                slots = self._stepwise(head, seen, slots, expected[start], resolutions)
             if k != max(last):
                 said = head(self.layout.x(head.spec.inputs, seen, slots), resolutions)
-                moved = jnp.where(outputs[k][:, None], said.mean[:, :, -1].mean(axis=0), moved)
+                expected.setdefault(slot, _mean_change(said))
         return slots
 
-    def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, moved: Any, resolutions: Any) -> SceneSlots:
+    def _stepwise(self, head: Head, seen: Observed, slots: SceneSlots, first: Any, resolutions: Any) -> SceneSlots:
         """The slots with the change expected of those one step before each member of the head's slot.
 
-        moved (N, Q): what earlier heads expect; the first step follows the slot that the closure starts from.
+        first (N, Q): what the head of the slot that the closure starts from expects; the first step follows it.
         """
         slot = head.spec.slot
         depth = slots.depth(slot)
@@ -378,10 +393,10 @@ class HeadRule(eqx.Module):
             here = (depth == k)[:, None]
             before = jnp.where(here, mean, before)
             said = head(self.layout.x(head.spec.inputs, seen, with_previous(before)), resolutions)
-            return k + 1, jnp.where(here, said.mean[:, :, -1].mean(axis=0), moved), before
+            return k + 1, jnp.where(here, _mean_change(said).astype(moved.dtype), moved), before
 
-        first = (jnp.ones((), depth.dtype), moved, jnp.zeros_like(moved))
-        return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, first)[2])
+        carry = (jnp.ones((), depth.dtype), first, jnp.zeros_like(first))
+        return with_previous(jax.lax.while_loop(lambda carry: carry[0] <= depth.max(), step, carry)[2])
 
     def _said_once(self, head: Head, x: Any, scene: Scene) -> Said:
         """What a head says of its objects, asked about one row where that is enough: most of the time of a draw.

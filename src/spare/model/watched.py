@@ -144,9 +144,9 @@ class _Making:
                     self.gauges.append(Gauge(name, column, used, given=False, prop=prop, group=k))
             for entry in self._about("previous"):
                 if entry.name in head.inputs:
-                    self.rows.append(entry.name)
+                    self.rows += [] if entry.name in self.rows else [entry.name]
                     prop = self.layout.domain.dynamic_names[entry.column]
-                    name, column = f"previous({label}).{prop}", (len(self.rows) - 1,)
+                    name, column = f"previous({label}).{prop}", (self.rows.index(entry.name),)
                     self.gauges.append(Gauge(name, column, used=True, given=False, prop=prop, group=k))
             for entry in self._about("depth"):
                 if entry.name in head.inputs or (entry.slot == head.slot and self._closure(entry.slot)):

@@ -217,7 +217,7 @@ class InputSearch:
         layout, names = self.judge.rows.layout(self.shell), head.spec.inputs
         about: dict[int, list[int]] = {}
         for k, entry in enumerate(layout.chosen(names)):
-            if entry.about != "action" and entry.column >= 0:
+            if entry.about not in ("action", "previous") and entry.column >= 0:
                 about.setdefault(layout.property_of(entry.column), []).append(k)
         together = [[k] for k in range(len(names))] + [group for group in about.values() if len(group) > 1]
         costs = self._costs(head, together)

@@ -59,12 +59,14 @@ def _worst(
 def measured(rows: ActionRows, rule: HeadRule, masks: list[np.ndarray]) -> list[Measured]:
     """The numbers of every gauge of a rule over all transitions, in the frame's mirror too where that is as good."""
     names, layout, slots = rule.watched, rule.layout, rows.slots(rule.gamma)
-    views = [view.before for view in ((rows.observed, rows.reflected) if rows.mirror else (rows.observed,))]
-    common = [layout.common(names.common, view, slots) for view in views]
+    views = [(rows.observed.before, slots)]
+    if rows.mirror:
+        views.append((rows.reflected.before, rows.slots(rule.gamma, mirror=True)))
+    common = [layout.common(names.common, view, held) for view, held in views]
     groups = []
     for mask in masks:
         chosen = np.flatnonzero(mask)
-        groups.append(([layout.x(names.rows, view, slots, chosen) for view in views], rows.owner[chosen]))
+        groups.append(([layout.x(names.rows, view, held, chosen) for view, held in views], rows.owner[chosen]))
     if names.world:
         others = np.flatnonzero(_others(rows, rule, masks))
         seen = observe_rows(rows.data, rows.action, False, origins=origins_in(rule.world, rows.origins))

@@ -6,7 +6,7 @@ nothing about longer chains. Where the change of a link depends on that of the l
 1. A head sees the observed change of those one step before (`previous(b1).x`) instead of the depth; what else it does
    not need is left out.
 2. What it expects, step by step from the objects that the closure starts from, takes the place of what was observed,
-   and it is trained again: in use nobody has observed anything yet.
+   and it is trained again, without what it then does not need: in use nobody has observed anything yet.
 3. It is kept if it is better by the paired test, or no worse with at most half as many inputs.
 """
 
@@ -54,7 +54,10 @@ def _follows(search: InputSearch, head: JudgedHead, first: JudgedHead, closure: 
     if not {*previous} & {*told.spec.inputs}:
         return None
     rows.previous[closure] = expected_before(judge, shell, told, first)
-    trial = search.fit(told.spec)
+    # What was observed of the step before had its noise, which other inputs averaged out: they may not be needed now.
+    trial = search.drop(search.fit(told.spec))
+    if not {*previous} & {*trial.spec.inputs}:
+        return None
     mean, p_value = search.better(head, trial)
     if mean > 0 and p_value < search.alpha:
         return trial

@@ -180,26 +180,24 @@ class ActionRows:
         """The entries that heads of a rule with this list may see."""
         return RowLayout(self.data.domain, self.action, shell, self.framed)
 
-    def slots(self, shell: Shell) -> ExperienceSlots:
-        """Who is in each slot of every transition."""
+    def slots(self, shell: Shell, *, mirror: bool = False) -> ExperienceSlots:
+        """Who is in each slot of every transition; expected changes in the frame's mirror if asked."""
         data, starts = self.data, self.data.offsets[:-1]
         objects = starts[:, None] + data.objects
         masks = self.bindings.masks(shell)
         before = {k: self.previous[one] for k, one in enumerate(expressions(shell)) if one in self.previous}
+        if mirror and before:
+            frame = self.data.domain.action(self.action).frame
+            assert frame is not None
+            columns = frame.columns(self.data.domain.dynamic_names)
+            before = {slot: mirrored(change, columns) for slot, change in before.items()}
         depths = self.bindings.depths(shell)
         return ExperienceSlots(objects, masks, starts, self.owner, depths, self.bindings.pairs, before)
 
     def x(self, shell: Shell, names: Sequence[str], rows: np.ndarray, *, mirror: bool = False) -> np.ndarray:
         """x (rows, D) float64."""
         seen = self.reflected if mirror else self.observed
-        slots = self.slots(shell)
-        if mirror and slots.before:
-            frame = self.data.domain.action(self.action).frame
-            assert frame is not None
-            columns = frame.columns(self.data.domain.dynamic_names)
-            before = {slot: mirrored(change, columns) for slot, change in slots.before.items()}
-            slots = dataclasses.replace(slots, before=before)
-        return self.layout(shell).x(tuple(names), seen.before, slots, rows)
+        return self.layout(shell).x(tuple(names), seen.before, self.slots(shell, mirror=mirror), rows)
 
     def per_transition(self, numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Sums of numbers of these rows over each transition, (n,)."""

@@ -284,13 +284,10 @@ class SlotSearch:
         """Whether slots say more of their members than the dense head, which is there anyway: one head is simpler."""
         assert self.dense is not None
         masks, gain = slots.masks(self.judge), np.zeros(len(self.judged))
-        everyone = np.ones(len(self.judge.rows.owner), bool)
-        dense = self._over(self.dense, everyone)
         for slot in slots.predicted:
             if masks[slot].any():
                 head = self.judge.fit(slots.shell, masks, [self.spec(slots.shell, slot, 2, True)])[0]
-                more = self._over(head, everyone) - dense
-                gain += self.judge.rows.per_transition(more[head.rows], head.rows)
+                gain += self.total(self._beyond(head, self.dense))
         mean, p_value = self.test(gain)
         return mean > 0 and p_value < self.alpha
 
@@ -305,6 +302,14 @@ class SlotSearch:
         found = np.zeros(len(covered))
         found[head.rows] = np.where(head.seen, head.log_density - self.base(covered)[head.rows], 0.0)
         return found
+
+    def _beyond(self, head: JudgedHead, other: JudgedHead) -> np.ndarray:
+        """log density of a head beyond another's, (R,), where both are judged: of many rows each sees a sample."""
+        parts = np.full((2, len(self._seen)), np.nan)
+        for part, one in zip(parts, (head, other), strict=True):
+            part[one.rows[one.seen]] = one.log_density[one.seen]
+        more = parts[0] - parts[1]
+        return np.where(np.isnan(more), 0.0, more)
 
     def helps(self, better: np.ndarray, rows: np.ndarray) -> bool:
         """Whether the paired test supports what is gained, and on these rows it is more than how still things are.
@@ -327,16 +332,15 @@ class SlotSearch:
         """Without slots on whose members the dense head is better than their own."""
         assert self.dense is not None
         covered = slots.held(self.judge)
-        dense, kept = self._over(self.dense, covered), []
+        kept = []
         for slot in slots.predicted:
             mask = slots.masks(self.judge)[slot]
             if not mask.any():
                 continue
             head = self.judge.fit(slots.shell, {slot: mask}, [self.spec(slots.shell, slot, 2, True)])[0]
-            own = self._over(head, covered)
-            behind = self.judge.rows.per_transition((dense - own)[head.rows], head.rows)
-            mean, p_value = self.test(behind)
-            if not (mean > MUCH * self.test(self.total(own))[0] and p_value < self.alpha):
+            mean, p_value = self.test(self.total(self._beyond(self.dense, head)))
+            gained = self.test(self.total(self._over(head, covered)))[0]
+            if not (mean > MUCH * gained and p_value < self.alpha):
                 kept.append(slot)
         return Slots(slots.shell, kept)
 

@@ -65,7 +65,9 @@ def _guesses(x: np.ndarray, y: np.ndarray, outcomes: int, rng: np.random.Generat
     found = []
     for points in (y, residual):
         if np.ptp(points, axis=0).max() > 1e-6:
-            found.append(np.eye(outcomes)[KMeans(outcomes, n_init="auto", random_state=state).fit_predict(points)])
+            # K-means warns where it is asked for more clusters than there are different points.
+            kinds = min(outcomes, len(np.unique(points.round(6), axis=0)))
+            found.append(np.eye(outcomes)[KMeans(kinds, n_init="auto", random_state=state).fit_predict(points)])
     size = min(len(x), 2 * x.shape[1] + 4)
     for _ in range(GUESSES):
         near = []
