@@ -263,7 +263,7 @@ def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.n
             one = rule.process if k is None else rule.heads[k]
             said = outcomes(one, m, [] if k is None else seen.inputs(k, o))
             if k is not None and one.spec.relative:
-                change = [change[q] - drift[q] for q in range(2)]
+                change = [float(change[q] - drift[q]) for q in range(2)]
             both, narrow = by_row(change, said)
             several = one.spec.outcomes > 1
             together = k is not None and not (several and one.spec.scope == "object")

@@ -15,7 +15,7 @@ from spare.model.model import Model, key_of, make_scene
 from spare.model.rollout import padded, wrap
 from spare.model.trajectories import Rollout
 from spare.programs import PROGRAMS
-from tests.model.test_heads import MEMBERS, domain, make_data, make_rule
+from tests.oracle_heads import MEMBERS, domain, make_data, make_rule
 
 
 @pytest.fixture(scope="module")
