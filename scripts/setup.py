@@ -34,7 +34,9 @@ def main() -> int:
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"]
     # The environment in which pip builds the package sees no options: older pips read the first name, newer the second.
     pins = {name: str(ROOT / "constraints.txt") for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
-    done = subprocess.run([*pip, "-e", ".[lab,planning,tables,cluster,dev]"], cwd=ROOT, env={**os.environ, **pins}, check=False)
+    done = subprocess.run(
+        [*pip, "-e", ".[lab,planning,tables,cluster,dev]"], cwd=ROOT, env={**os.environ, **pins}, check=False
+    )
     if done.returncode:
         print("installing failed; see the message above (is a package index reachable?)", file=sys.stderr)
         return 1
