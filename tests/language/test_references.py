@@ -240,3 +240,16 @@ def test_a_reference_without_arguments_is_about_the_object_alone() -> None:
             references=[spare.Reference("everyone", lambda o: o.x > 0)],
             actions=domain.actions,
         )
+
+
+def test_a_test_finds_the_object_itself_where_its_condition_holds() -> None:
+    heavy, push = spare.Reference.test("heavy", lambda o: o.x > 1.0), spare.Action("push", objects=("target",))
+    domain = spare.Domain("tests", properties=[spare.Property("x", resolution=1.0)], references=[heavy], actions=[push])
+    view = domain.view(None, jnp.array([[0.0], [2.0], [3.0]]), jnp.array([True, True, False]), jnp.zeros(0))
+    everyone = jnp.array([True, True, True])
+    assert heavy.relation.select(view, (everyone,)).tolist() == [False, True, False]
+    assert heavy.relation.pick(view, (jnp.array(1),)).tolist() == [False, True, False]
+    assert heavy.relation.pick(view, (jnp.array(0),)).tolist() == [False, False, False]
+    assert heavy.inverse("same").relation == heavy.relation
+    with pytest.raises(spare.DefinitionError, match="about one object"):
+        spare.Reference.test("nearer", lambda o, p: o.x < p.x)

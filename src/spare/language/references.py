@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from spare.arguments import check_kind, check_sequence, described, is_whole
 from spare.errors import DefinitionError, one_of
-from spare.language.relations import Closure, Combination, Extreme, Formula, FormulaFunction, Relation
+from spare.language.relations import Closure, Combination, Condition, Extreme, Formula, FormulaFunction, Relation
 from spare.names import check_label
 
 AGGREGATORS = ("mean", "max", "min", "sum", "count")
@@ -87,6 +87,13 @@ class Reference:
     def farthest(cls, name: str, key: FormulaFunction, *, aggregator: str | Sequence[str] = "mean") -> Reference:
         """argmax over o of key(o, o1, ...): all tied objects; a key of infinity is never selected."""
         return cls(name, Extreme(key, _arity(name, key), largest=True), aggregator=aggregator)
+
+    @classmethod
+    def test(cls, name: str, condition: FormulaFunction) -> Reference:
+        """F(p) = {p} where condition(p) holds, and nobody elsewhere: rules see whether it does, as `present(b1)`."""
+        if _arity(name, condition) != 0:
+            raise DefinitionError(f"test {name!r}: a condition is about one object, as in lambda o: o.mass > 1")
+        return cls(name, Condition(condition), aggregator="count")
 
     def closure(self, name: str | None = None) -> Reference:
         """F⁺: everything reached by one or more steps (above -> above*). Needs arity 1."""

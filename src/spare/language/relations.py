@@ -195,6 +195,37 @@ class Formula(Relation):
 
 
 @dataclasses.dataclass(frozen=True)
+class Condition(Relation):
+    """{o1} where a condition holds of o1, nobody where it does not: a question about an object, as a relation."""
+
+    condition: FormulaFunction
+
+    @property
+    def arity(self) -> int:
+        """1: the object that is asked about."""
+        return 1
+
+    def _holds(self, scene: SceneView) -> Mask:
+        return check_mask(asked(self.condition, scene.objects), scene.valid.shape[0]) & scene.valid
+
+    def pick(self, scene: SceneView, arguments: Indices) -> Mask:
+        """The argument itself, if the condition holds of it."""
+        return self._holds(scene) & (jnp.arange(scene.valid.shape[0]) == arguments[0])
+
+    def select(self, scene: SceneView, arguments: tuple[Mask, ...]) -> Mask:
+        """Those arguments of which the condition holds."""
+        return self._holds(scene) & arguments[0]
+
+    def inverted(self) -> Relation:
+        """The same: an object is found from itself alone."""
+        return self
+
+    def describe(self) -> str:
+        """Conditions are code, like formulas."""
+        return "test"
+
+
+@dataclasses.dataclass(frozen=True)
 class Extreme(Relation):
     """argmin (or argmax) over o of key(o, o1, ..., om), ties all kept; a key of ±inf means `not eligible`."""
 
