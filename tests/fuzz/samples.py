@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import spare
@@ -53,7 +54,7 @@ def headed() -> spare.Model:
         head(rng, HeadSpec(2, ("d", "count(b1)"), 3, False, "rule"), (0.5, 0.2)),
         head(rng, HeadSpec(3, (), 3, False, "rule"), (0.5, 0.2)),
     )
-    gate = Gate(("d",), network(rng, 1, 3), np.zeros(1, np.float32), np.ones(1, np.float32))
+    gate = Gate(("d",), network(rng, 1, 3), jnp.zeros(1), jnp.ones(1))
     spec = HeadRuleSpec("pull", spare.Shell(1, pointers), (), True)
     rule = HeadRule(chain.domain, spec, heads, head(rng, HeadSpec(0, (), 1, True)), gate, 0.2)
     return spare.Model(chain.domain, [rule], np.ones(2), {"seed": 3})
