@@ -250,7 +250,7 @@ def opinion(rule: HeadRule, data: spare.Experience, i: int) -> tuple[float, np.n
     seen = looked(rule, data, i)
     assert rule.gate is not None
     count, share = rule.gate.outcomes, float(rule.apart)
-    drift = [np.mean([outcomes(rule.process, m, [])[1][0][q] for m in range(MEMBERS)]) for q in range(2)]
+    drift = [sum(outcomes(rule.process, m, [])[1][0][q] for m in range(MEMBERS)) / MEMBERS for q in range(2)]
     totals, joint, alone = [], [], np.zeros((MEMBERS, len(seen.objects), 2))
     for m in range(MEMBERS):
         gate = softmax(run(rule.gate.net, m, seen.gate))

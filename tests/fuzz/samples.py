@@ -6,6 +6,7 @@ import pathlib
 import random
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import spare

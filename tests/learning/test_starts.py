@@ -176,3 +176,36 @@ def test_a_wrong_record_is_an_outlier_also_where_training_had_none() -> None:
     assert said.log_density(right).mean() > 4
     assert said.log_parts(off)[0].max() < -300
     assert said.log_density(off).min() > -30
+
+
+def test_rows_that_judge_a_head_do_not_tell_where_it_starts() -> None:
+    """Twenty inputs that say nothing: lines through all rows, held-out ones included, would seem to explain them."""
+    rng, n = np.random.default_rng(1), 60
+    noise = spare.Domain(
+        "noise",
+        properties=[
+            spare.Property("x", resolution=1e-3, input=False),
+            *(spare.Property(f"w{k}", static=True) for k in range(20)),
+        ],
+        references=[],
+        actions=[spare.Action("push", ("target",))],
+    )
+    values = rng.standard_normal((n, 21))
+    after = values.copy()
+    after[:, 0] += 0.1 * rng.standard_normal(n)
+    data = spare.Experience.from_arrays(
+        noise,
+        values=values,
+        next_values=after,
+        offsets=np.arange(n + 1),
+        action=np.zeros(n, int),
+        objects=np.zeros((n, 1), int),
+        parameters=np.zeros((n, 0)),
+    )
+    rows = ActionRows(Bindings(data, "push"), False, np.zeros((n, 1)))
+    folds = Folds.of_search(data.weights, 0.15, 0)
+    judge = Judge(rows, folds, Trainer(Schedule(steps=300), 0, 1), rest=np.full(1, 1e-6))
+    search = InputSearch(judge, Shell(1), {0: np.ones(n, bool)}, 0.01)
+    constant = search.fit(HeadSpec(0))
+    lined = search.fit(HeadSpec(0, tuple(f"target.w{k}" for k in range(20)), 2))
+    assert sparse_improvement(search.gain(constant, lined), folds.judged).gain < 0

@@ -22,7 +22,7 @@ FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="spare-heads-"))
 @examples(6, per=MANY)
 @given(st.sampled_from(sorted(RULES)), seeds)
 def test_random_heads_are_those_of_the_formulas(kind: str, seed: int) -> None:
-    rule, data = RULES[kind](seed), make_data(seed, 12)
+    rule, data = RULES[kind](seed), make_data(seed, 12, (1, 6))
     model = Model(domain, [rule], np.zeros(2))
     whole, single, shares = model.log_prob(data), model.log_prob_values(data), model.responsibilities(data)
     for i in range(len(data)):
@@ -35,7 +35,7 @@ def test_random_heads_are_those_of_the_formulas(kind: str, seed: int) -> None:
 @examples(6, per=MANY)
 @given(st.sampled_from(sorted(RULES)), seeds)
 def test_heads_see_no_order_and_come_back_from_files(kind: str, seed: int) -> None:
-    model, data = Model(domain, [RULES[kind](seed)], np.zeros(2)), make_data(seed, 12)
+    model, data = Model(domain, [RULES[kind](seed)], np.zeros(2)), make_data(seed, 12, (1, 6))
     order = np.arange(len(data.values))
     place = np.zeros(len(order), int)
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ from spare.language.references import Shell
 from spare.learning.bindings import expressions
 from spare.learning.cache import Kept, TrainingCache
 from spare.learning.general.rows import ActionRows, Folds
-from spare.learning.general.starts import lines, slopes
+from spare.learning.general.starts import Lines, lines, ordered_like, slopes
 from spare.learning.general.training import (
     CLOSED,
     FREE,
@@ -43,7 +43,7 @@ from spare.learning.threads import in_parallel
 from spare.model.heads import HeadSpec, Units
 from spare.model.rows import OF_SLOTS
 
-VERSION = 2
+VERSION = 3
 """Of the training of heads; a cache does not reuse what another version trained."""
 MOST_ROWS = 20_000
 """A head is trained on at most so many rows, drawn at random."""
@@ -254,20 +254,38 @@ class Judge:
                 y_mean[group[1]] = 0.0  # the mirror image has the opposite
         apart = np.minimum(np.abs(free - y_mean), limit) if len(free) else np.ones((1, y.shape[1]))
         y_scale = np.maximum(np.sqrt(np.square(apart).mean(axis=0)), resolutions)
-        centres = np.zeros((FREE, y.shape[1]))
         stay = np.clip(self.rest / np.square(y_scale), 1e-8, 1.0)
-        inside = (x[moved] if free is not y else x) - x_mean
-        target = np.clip(free - y_mean, -limit, limit) / y_scale
         # Outliers go as far as the farthest rows of this head did, as changes do, or as values differ: a wrong record
         # may say anything, also of what never changes.
         far = np.sort(np.abs(y - y_mean), axis=0)[-max(1, len(y) // 50) :] if len(y) else np.ones((1, len(y_scale)))
         wide = np.maximum(np.sqrt(np.square(far).mean(axis=0)), self._large) / y_scale
-        tilted = np.repeat(slopes(inside / x_scale, target)[None], FREE, axis=0)
-        if spec.free > 1 and len(free) >= 8 and np.ptp(target, axis=0).max() > 1e-6:
-            found = lines(inside / x_scale, np.clip(target, -3, 3), spec.free, self.seed % 2**31)
+        found = self._lines(spec, (x - x_mean) / x_scale, (y - y_mean) / y_scale, moved)
+        return Scaling(x_mean, x_scale, y_mean, y_scale, Start(*found, stay, np.clip(wide, 0.5, 1e4)))
+
+    def _lines(self, spec: HeadSpec, x: np.ndarray, y: np.ndarray, moved: np.ndarray) -> Lines:
+        """Where the means of free outcomes start, by normalised rows; those that did not move are the pinned one's."""
+        if spec.pinned and moved.sum() >= 5:
+            x, y = x[moved], y[moved]
+        limit = 5 * np.quantile(np.abs(y), 0.9, axis=0) if len(y) else np.zeros(y.shape[1])
+        limit = np.where(limit > 0, limit, np.inf)
+        target = np.clip(y, -limit, limit)
+        centres, tilted = np.zeros((FREE, y.shape[1])), np.repeat(slopes(x, target)[None], FREE, axis=0)
+        if spec.free > 1 and len(y) >= 8 and np.ptp(target, axis=0).max() > 1e-6:
+            found = lines(x, np.clip(target, -3, 3), spec.free, self.seed % 2**31)
             centres[: spec.free], tilted[: spec.free] = found
-        start = Start(centres, tilted, stay, np.clip(wide, 0.5, 1e4))
-        return Scaling(x_mean, x_scale, y_mean, y_scale, start)
+        return Lines(centres, tilted)
+
+    def _start(self, head: Prepared, train: np.ndarray) -> Start:
+        """Where a member starts: as the rows have it that it is trained on, for the others are to judge it.
+
+        Outcomes are in the order of those of all rows.
+        """
+        scaling, used = head.scaling, rows_to_train(head, train)
+        x = (head.x[used] - scaling.x_mean) / scaling.x_scale
+        y = (head.y[used] - scaling.y_mean) / scaling.y_scale
+        found = self._lines(head.spec, x, y, self.moved(head.y[used]))
+        every = Lines(scaling.start.centres, scaling.start.slopes)
+        return scaling.start._replace(**ordered_like(found, every, head.spec.free)._asdict())
 
     @functools.cached_property
     def _large(self) -> np.ndarray:
@@ -278,7 +296,8 @@ class Judge:
     def _member(self, head: Prepared, fold: int, salt: int) -> tuple[HeadWeights, object]:
         held = self.folds.held[fold][self.rows.owner[head.rows]]
         problem, every = self.problem(head, ~held, held)
-        start = initial(self.schedule, self.inputs(head.x.shape[1]), head.scaling.start, [self.seed, salt, 1])
+        first = self._start(head, ~held)
+        start = initial(self.schedule, self.inputs(head.x.shape[1]), first, [self.seed, salt, 1])
         weights = self.trainer.train(start, problem, [self.seed, salt], self.schedule)
         return weights, look(weights, every, problem.units)
 

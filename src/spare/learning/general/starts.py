@@ -8,6 +8,7 @@ clustering of y alone would find large and small pushes instead.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,18 @@ def lines(x: np.ndarray, y: np.ndarray, outcomes: int, seed: int) -> Lines:
                 best, most = found, score
     assert best is not None
     return best
+
+
+def ordered_like(found: Lines, other: Lines, outcomes: int) -> Lines:
+    """The same with the first so many lines in the order in which they are nearest to those of another mixture."""
+
+    def apart(order: tuple[int, ...]) -> float:
+        parts = zip(found, other, strict=True)
+        return float(sum(np.square(mine[list(order)] - theirs[:outcomes]).sum() for mine, theirs in parts))
+
+    order = min(itertools.permutations(range(outcomes)), key=apart)
+    every = [*order, *range(outcomes, len(found.centres))]
+    return Lines(found.centres[every], found.slopes[every])
 
 
 def _guesses(x: np.ndarray, y: np.ndarray, outcomes: int, rng: np.random.Generator) -> list[np.ndarray]:
