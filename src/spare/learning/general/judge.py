@@ -282,8 +282,8 @@ class Judge:
         """
         scaling, used = head.scaling, rows_to_train(head, train)
         x = (head.x[used] - scaling.x_mean) / scaling.x_scale
-        y = (head.y[used] - scaling.y_mean) / scaling.y_scale
-        found = self._lines(head.spec, x, y, self.moved(head.y[used]))
+        raw = self.rows.filled(head.y[used], head.rows[used])
+        found = self._lines(head.spec, x, (raw - scaling.y_mean) / scaling.y_scale, self.moved(raw))
         every = Lines(scaling.start.centres, scaling.start.slopes)
         return scaling.start._replace(**ordered_like(found, every, head.spec.free)._asdict())
 

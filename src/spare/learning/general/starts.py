@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 
 from spare.learning.threads import one_blas_thread
 
-ROUNDS, GUESSES, MOST = 15, 3, 1000
+ROUNDS, GUESSES, MOST = 12, 2, 600
 """Steps of EM, random first guesses, and rows that are looked at."""
 NARROW = 1e-4
 """The smallest variance, of normalised y."""
