@@ -17,7 +17,7 @@ from spare.language.references import Shell
 from spare.learning.dataset import Dataset, DesignMatrix
 from spare.learning.noise import fit_noise, noise_log_values
 from spare.learning.statistics import weighted_mean
-from spare.learning.threads import one_blas_thread
+from spare.learning.threads import one_thread
 from spare.learning.train import Pair, Plan
 
 FEATURES = 128
@@ -87,7 +87,7 @@ def left_out(features: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndar
     left out is wrong by (y - H y) / (1 - H_ii). The threads of BLAS are held back: other threads train meanwhile.
     """
     root = np.sqrt(weight)[:, None]
-    with one_blas_thread():
+    with one_thread():
         a = root * features
         squares, v = np.linalg.eigh(a.T @ a)
         turned = a @ v

@@ -38,7 +38,7 @@ def _pools() -> ThreadpoolController:
 
 
 @contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """NumPy's linear algebra on one thread: its own ones wait in busy loops, and on a loaded machine for very long."""
-    with _pools().limit(limits=1, user_api="blas"):
+def one_thread() -> Iterator[None]:
+    """Linear algebra and clustering on one thread: their own ones wait in busy loops, for long on a loaded machine."""
+    with _pools().limit(limits=1):
         yield

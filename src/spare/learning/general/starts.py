@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
-from spare.learning.threads import one_blas_thread
+from spare.learning.threads import one_thread
 
 ROUNDS, GUESSES, MOST = 12, 2, 600
 """Steps of EM, random first guesses, and rows that are looked at."""
@@ -50,7 +50,7 @@ def lines(x: np.ndarray, y: np.ndarray, outcomes: int, seed: int) -> Lines:
         chosen = np.sort(rng.choice(len(x), MOST, replace=False))
         x, y = x[chosen], y[chosen]
     best, most = None, -np.inf
-    with one_blas_thread():
+    with one_thread():
         for share in _guesses(x, y, outcomes, rng):
             found, score = _climbed(x, y, share)
             if score > most:
