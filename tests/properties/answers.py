@@ -50,7 +50,7 @@ def of_library(model: spare.Model, data: spare.Experience) -> Answers:
     shapes = [(len(data),), (len(data), len(model.rules)), *[(len(data.values), quantities)] * 3]
     result = Answers(*(np.full(shape, np.nan) for shape in shapes))
     for batch in batches(data):
-        arrays = batch._replace(scene=batch.scene._make(map(jnp.asarray, batch.scene)), index=None)
+        arrays = batch._replace(scene=jax.tree.map(jnp.asarray, batch.scene), index=None)
         found = _all(model, arrays._replace(next_values=jnp.asarray(batch.next_values)))
         rows = batch.index[batch.index >= 0]
         flat = np.concatenate([np.arange(*data.offsets[i : i + 2]) for i in rows])

@@ -103,6 +103,17 @@ class ManyView:
         if self._search is not None:
             self._search.close()
 
+    def step_started(self, text: str) -> None:
+        """A step of learning one rule that tells several mechanisms apart begins."""
+        self.close()
+        self._search = SearchView(self.action, self.roles, self.quiet)
+        self._search.step_started(text)
+
+    def step_ended(self, text: str, seconds: float) -> None:
+        """Say what was decided."""
+        assert self._search is not None
+        self._search.step_ended(text, seconds)
+
     def iteration(self, done: Iteration, most: int) -> None:
         """Likelihood, certainty of memberships, the heaviest shell of each rule, the time that may remain."""
         if self.quiet:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spare.data.experience import Experience
+from spare.data.extras import ragged_pairs
 from spare.data.ragged import Ragged, positions_within
+from spare.data.state import State
 
 
 class Scene(NamedTuple):
@@ -122,3 +124,8 @@ def padded_pairs(lists: Ragged, rows: np.ndarray, height: int) -> np.ndarray:
     where = (mine.owner, positions_within(mine.counts))
     result[(*where, 0)], result[(*where, 1)] = mine.columns["source"], mine.columns["target"]
     return result
+
+
+def pairs_of(state: State) -> dict[str, np.ndarray] | None:
+    """Stored relations of one state by name, (E, 2) rows each, padded; None where there is none."""
+    return {name: padded_pairs(one, np.zeros(1, int), 1)[0] for name, one in ragged_pairs(state).items()} or None

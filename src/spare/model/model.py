@@ -26,11 +26,11 @@ from spare.arrays import precision
 from spare.content import same
 from spare.data.checks import check_call, check_state
 from spare.data.experience import Experience, expect_experience
-from spare.data.extras import check_stored, ragged_pairs
+from spare.data.extras import check_stored
 from spare.data.named import parameters_of
 from spare.data.precision import Numbers, needs_double
 from spare.data.ragged import positions_within
-from spare.data.scene import Batch, Scene, batches, object_slots, padded_pairs, round_up
+from spare.data.scene import Batch, Scene, batches, object_slots, pairs_of, round_up
 from spare.data.state import ActionCall, State
 from spare.errors import DataError, DefinitionError, FileError, SpareError, UsageError
 from spare.forks import check_threads
@@ -404,6 +404,7 @@ class Model(eqx.Module):
 
     def _predict_many(self, state: State, given: Sequence[ActionCall]) -> Predictions:
         """The same of several actions: as few shapes as there are sizes of batches."""
+        check_state(self.domain, state)
         calls = check_sequence("action", given, "[spare.ActionCall('push', ('a',), (0.1,))]", DataError)
         if not calls:
             raise DataError("predict: the list of actions is empty; give at least one")
@@ -411,7 +412,7 @@ class Model(eqx.Module):
         scenes += scenes[-1:] * (round_up(len(scenes)) - len(scenes))
         double = any(scene.values.dtype == np.float64 for scene in scenes)
         real = np.float64 if double else np.float32
-        batch = Scene(*(np.stack(parts) for parts in zip(*scenes, strict=True)))
+        batch = jax.tree.map(lambda *parts: np.stack(parts), *scenes)
         batch = batch._replace(values=batch.values.astype(real), parameters=batch.parameters.astype(real))
         with precision(double=double):
             found = PROGRAMS.call("predict many", _predict_each, (self, batch), options=None)
@@ -654,8 +655,7 @@ def make_scene(domain: Domain, state: State, action: ActionCall, *, double: bool
     chosen[: len(objects)] = objects
     parameters = np.zeros(domain.parameters, real)
     parameters[: given.shape[1]] = given[0]
-    pairs = {name: padded_pairs(one, np.zeros(1, int), 1)[0] for name, one in ragged_pairs(state).items()} or None
-    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters, pairs)
+    return Scene(values, np.arange(size) < len(state), np.int32(template), chosen, parameters, pairs_of(state))
 
 
 def _finite(result: np.ndarray, what: str, owners: np.ndarray) -> np.ndarray:

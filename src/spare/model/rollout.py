@@ -22,7 +22,7 @@ from spare.arguments import check_sequence, check_whole
 from spare.arrays import precision
 from spare.data.checks import check_call, check_state
 from spare.data.precision import Numbers, needs_double
-from spare.data.scene import Scene, object_slots, round_up
+from spare.data.scene import Scene, object_slots, pairs_of, round_up
 from spare.data.state import ActionCall, State
 from spare.errors import DataError
 from spare.language.domain import Domain
@@ -70,6 +70,8 @@ class Padded(NamedTuple):
     values: Any
     valid: Any
     low: Any
+    pairs: Any = None
+    """Stored relations by name, (E, 2) rows each: as they are at the start, since no rule predicts them."""
 
 
 def padded(domain: Domain, state: State, real: Any = np.float32) -> Padded:
@@ -86,7 +88,7 @@ def padded(domain: Domain, state: State, real: Any = np.float32) -> Padded:
         if isinstance(prop.kind, Periodic):
             half = prop.kind.period / 2
             low[column] = 0.0 if (state.values[:, column] > half * 1.001).any() else -half
-    return Padded(values, np.arange(size) < len(state), low)
+    return Padded(values, np.arange(size) < len(state), low, pairs_of(state))
 
 
 def wrap(domain: Domain, values: Any, low: Any) -> Any:
@@ -101,7 +103,7 @@ def wrap(domain: Domain, values: Any, low: Any) -> Any:
 
 def advanced(simulator: Simulator, start: Padded, values: Any, call: Calls, chance: tuple[Any, Any]) -> Any:
     """Values (N, P) after one call, of the state with these values; `chance` is a key and a member."""
-    scene = Scene(values, start.valid, call.action, call.objects, call.parameters)
+    scene = Scene(values, start.valid, call.action, call.objects, call.parameters, start.pairs)
     return wrap(simulator.domain, simulator.advance(scene, *chance), start.low)
 
 
