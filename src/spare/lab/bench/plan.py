@@ -19,7 +19,7 @@ import numpy as np
 from spare.errors import UsageError, one_of
 from spare.io.atomic import replacing
 from spare.lab.experiments.planning import PLANNED
-from spare.lab.experiments.runner import computed, distinct
+from spare.lab.experiments.runner import distinct, resumed
 from spare.lab.experiments.runs import FULL, QUICK, Run
 from spare.lab.experiments.statistics import Estimate, share
 from spare.lab.experiments.store import Store
@@ -85,15 +85,7 @@ def run(quick: bool, seed: int, say: Callable[[str], None], out: pathlib.Path, *
     store = Store(out, size)
     with store.held():
         runs = distinct(what.every())
-        records = {key: record for key, one in runs.items() if (record := store.get(one)) is not None}
-        todo = [one for key, one in runs.items() if "values" not in records.get(key, {})]
-        say(f"{len(runs)} runs, {len(runs) - len(todo)} of them finished before")
-        for done, (one, record) in enumerate(computed(todo, store, 1, None), 1):
-            store.put(one, record)
-            records[one.key] = record
-            outcome = f"failed: {record['error']}" if "error" in record else f"{record['seconds']:.1f} s"
-            say(f"[{done}/{len(todo)}] {one}: {outcome}")
-        failed = {str(runs[key]): record["error"] for key, record in records.items() if "error" in record}
+        records, failed = resumed(runs, store, say)
         rows = _rows(what, {key: record["values"] for key, record in records.items() if "values" in record})
         path = out / "plan.md"
         with replacing(path) as target:

@@ -19,7 +19,7 @@ from spare.lab.experiments.experiment import Results
 from spare.lab.experiments.known_claims import Numbers, Plan, claims, tally
 from spare.lab.experiments.known_page import page
 from spare.lab.experiments.known_worlds import LEARNERS, skipped
-from spare.lab.experiments.runner import computed, distinct
+from spare.lab.experiments.runner import distinct, resumed
 from spare.lab.experiments.runs import FULL, QUICK
 from spare.lab.experiments.store import Store, write_json
 from spare.lab.worlds.catalogue import BENCH
@@ -64,15 +64,7 @@ def run(
     store = Store(out, size)
     with store.held():
         runs = distinct(what.runs())
-        records = {key: record for key, one in runs.items() if (record := store.get(one)) is not None}
-        todo = [one for key, one in runs.items() if "values" not in records.get(key, {})]
-        say(f"{len(runs)} runs, {len(runs) - len(todo)} of them finished before")
-        for done, (one, record) in enumerate(computed(todo, store, 1, None), 1):
-            store.put(one, record)
-            records[one.key] = record
-            outcome = f"failed: {record['error']}" if "error" in record else f"{record['seconds']:.1f} s"
-            say(f"[{done}/{len(todo)}] {one}: {outcome}")
-        failed = {str(runs[key]): record["error"] for key, record in records.items() if "error" in record}
+        records, failed = resumed(runs, store, say)
         numbers = Numbers(what, Results(size, records))
         found = claims(numbers)
         write_json(out / "claims.json", {"claims": [one.as_dict() for one in found], "failed": failed})

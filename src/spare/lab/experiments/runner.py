@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spare.lab.experiments.claims import Claim, Summary
@@ -143,3 +143,18 @@ def _far(runs: Sequence[Run], store: Store, client: Client) -> Iterator[tuple[Ru
 def _one(run: Run, data: pathlib.Path, cache: str | None, owner: int) -> tuple[str, Record]:
     follow(owner)
     return run.key, compute(run, data, cache)
+
+
+def resumed(
+    runs: Mapping[str, Run], store: Store, say: Callable[[str], None]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """(records by key, errors by run): those of the store, and of what it lacks, one run at a time."""
+    records = {key: record for key, one in runs.items() if (record := store.get(one)) is not None}
+    todo = [one for key, one in runs.items() if "values" not in records.get(key, {})]
+    say(f"{len(runs)} runs, {len(runs) - len(todo)} of them finished before")
+    for done, (one, record) in enumerate(computed(todo, store, 1, None), 1):
+        store.put(one, record)
+        records[one.key] = record
+        outcome = f"failed: {record['error']}" if "error" in record else f"{record['seconds']:.1f} s"
+        say(f"[{done}/{len(todo)}] {one}: {outcome}")
+    return records, {str(runs[key]): record["error"] for key, record in records.items() if "error" in record}

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spare.data.experience import Experience
-from spare.data.state import ActionCall, State
+from spare.data.state import State
 from spare.lab.tasks.task import KnownStep, Suite, Task
 from spare.lab.tasks.truths import TrueChain, TrueCrane, TrueVehicle
 from spare.lab.worlds import chain, crane, vehicle
@@ -141,13 +141,6 @@ def _generate(world: KnownWorld, objects: int) -> Any:
         return world.generate(samples, seed, objects=objects)
 
     return generate
-
-
-def follow_calls(suite: Suite, index: int, calls: list[ActionCall]) -> list[State]:
-    """States of a task along these calls, for tests and pictures."""
-    task = suite.task(index)
-    states = [task.world.reset()]
-    return states + [task.world.step(call, (suite.number, index, k)) for k, call in enumerate(calls)]
 
 
 PARK = Suite("park", 11, vehicle.domain, draw_park, park, _generate(vehicle.WORLD, 6), TrueVehicle, 14, 6)
